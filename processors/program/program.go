@@ -16,7 +16,6 @@ import (
 type Config struct {
 	host.Config  `yaml:",inline"`
 	host.Workers `yaml:",inline"`
-	Parallel     int `yaml:"parallel" check:"min=1,max=256" doc:"Messages that one process works on at once, as asynchronous handlers do. So many are collected for it, if they are there; otherwise a slow step gets few at a time, since the step's timeout applies to all of them."`
 }
 
 // CheckConfig reports what can't work.
@@ -39,7 +38,7 @@ starts the program again, and finds out which message is at fault. The guide
 `
 
 // Defaults is the default configuration.
-var Defaults = Config{Config: host.Defaults, Workers: host.DefaultWorkers, Parallel: 1}
+var Defaults = Config{Config: host.Defaults, Workers: host.DefaultWorkers}
 
 // Traits reports that a program runs, which may have any effect.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }

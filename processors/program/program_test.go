@@ -246,9 +246,15 @@ func TestAStepsTimeCancels(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "go")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	got := process(t, ctx, p, "wait "+path)
-	if !strings.HasPrefix(got[0], "timeout: the program did not answer in the step's time (raise its `timeout`)") {
+	all := messages(t, ctx, p, "up a", "wait "+path, "up b")
+	if got := outcome(all[0]); got != "A" {
 		t.Errorf("got %q", got)
+	}
+	if got := outcome(all[1]); !strings.HasPrefix(got, "timeout: the program did not answer in time (raise its `timeout`)") {
+		t.Errorf("got %q", got)
+	}
+	if e := all[2].Err(); e == nil || e.Class != engine.Transient || !e.Holds { // its turn had not come
+		t.Errorf("got %+v", e)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)

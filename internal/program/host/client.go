@@ -157,12 +157,19 @@ func (c *Client) exchangeGroup(ctx context.Context, items []item) {
 	defer s.load.Add(-int64(len(items)))
 	weight := int64(min(len(items), c.cfg.Window))
 	if err := s.room.Acquire(ctx, weight); err != nil {
-		fail(items, late(ctx, "the program was busy with other messages for the whole of the step's time"))
+		fail(items, waiting(ctx))
 		return
 	}
 	if left, _ := s.run(ctx, items, weight); len(left) > 0 {
 		s.recover(ctx, left)
 	}
+}
+
+// waiting returns the error of messages whose turn has not come in time. They are not to blame, so it does not count.
+func waiting(ctx context.Context) *engine.Error {
+	e := late(ctx, "the program was busy with earlier messages for the whole time")
+	e.Class, e.Holds = engine.Transient, true
+	return e
 }
 
 // leastLoaded returns the slot with the least work, and adds n messages to that.

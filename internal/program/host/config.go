@@ -64,10 +64,11 @@ type Workers struct {
 	Concurrency int `yaml:"concurrency" check:"min=1,max=1000" doc:"Processes of the program. Messages go to the one with the least work."`
 	Window      int `yaml:"window" check:"min=1,max=100000" doc:"Most messages that one process has at once. A crash repeats at most these."`
 	Batch       int `yaml:"batch" check:"min=1,max=100000" doc:"Most messages of a batch that the program gets at once; in batch steps, the whole batch by default."`
+	Parallel    int `yaml:"parallel" check:"min=1,max=256" doc:"Messages that one process works on at once, as asynchronous handlers and threads do. A step collects so many for it, if they are there. Further messages wait for their turn: a time limit that passes meanwhile does not count against them."`
 }
 
 // DefaultWorkers is the default of Workers.
-var DefaultWorkers = Workers{Concurrency: 1, Window: 1024}
+var DefaultWorkers = Workers{Concurrency: 1, Window: 1024, Parallel: 1}
 
 // defaultBatch is how many messages a program gets at once, except in batch steps.
 const defaultBatch = 256

@@ -211,8 +211,22 @@ func (s *slot) run(ctx context.Context, items []item, weight int64) (left []item
 		s.room.Release(weight)
 	}()
 	p.Send(frame.Cancel(n, nil))
-	fail(left, late(ctx, "the program did not answer in the step's time"))
+	begun := min(p.begun(n), len(left))
+	fail(left[:begun], late(ctx, "the program did not answer in time"))
+	fail(left[begun:], waiting(ctx))
 	return nil, nil
+}
+
+// begun returns how many messages of a batch the program may be working on, rather than on those of earlier batches. r.mu is
+// held.
+func (r *running) begun(number uint64) int {
+	n := r.slot.client.cfg.Parallel
+	for other, b := range r.batches {
+		if other < number {
+			n -= b.left
+		}
+	}
+	return max(0, n)
 }
 
 // submit sends a batch.
@@ -349,7 +363,7 @@ const maxCrashes = 3
 func (s *slot) recover(ctx context.Context, items []item) {
 	window := int64(s.client.cfg.Window)
 	if s.room.Acquire(ctx, window) != nil {
-		fail(items, late(ctx, "the program crashed, and was busy with other messages for the rest of the step's time"))
+		fail(items, waiting(ctx))
 		return
 	}
 	defer s.room.Release(window)
