@@ -181,6 +181,18 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+func TestLogFieldsAreBounded(t *testing.T) {
+	for n, want := range map[int]int{10: 1, maxLogFields: 0} {
+		s, err := ParseSent(Frame{Header: fmt.Appendf(nil, `{"type":"log","text":"a","fields":{"x":%q}}`, strings.Repeat("x", n))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, text, fields, err := s.Log(); err != nil || text != "a" || len(fields) != want {
+			t.Errorf("%d bytes: %d fields, %v", n, len(fields), err)
+		}
+	}
+}
+
 func FuzzSent(f *testing.F) {
 	f.Add([]byte(`{"type":"results","batch":3,"results":[null,2,{"size":1,"meta":{"a":1}},{"drop":true},{"parts":[1,0]}]}`), []byte("abcd"))
 	f.Add([]byte(`{"type":"messages","sizes":[1,2],"meta":[{},null],"positions":[null,{"a":1}]}`), []byte("abc"))

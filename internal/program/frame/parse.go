@@ -322,13 +322,18 @@ func (s *Sent) Failure() (*engine.Error, error) {
 	return x.Error.err(engine.Transient), nil
 }
 
-// Log returns the content of a "log" frame.
+// maxLogFields is the largest header of a "log" frame whose fields are logged, in bytes.
+const maxLogFields = 16 << 10
+
+// Log returns the content of a "log" frame. Fields that are too large are left out.
 func (s *Sent) Log() (level, text string, fields map[string]any, err error) {
 	var x struct {
 		Level, Text string
 		Fields      map[string]any
 	}
-	err = s.into(&x)
+	if err = s.into(&x); len(s.header.Bytes()) > maxLogFields {
+		x.Fields = nil
+	}
 	return x.Level, x.Text, x.Fields, err
 }
 
