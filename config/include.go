@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,25 @@ type includer struct {
 	seen map[string]bool // absolute paths
 }
 
+// textsAt yields the texts of a list, or a single text, with their places. Empty texts are left out, and so are values that are
+// not texts, which d reports.
+func textsAt(d *schema.Decoder, at schema.Place) iter.Seq2[schema.Place, string] {
+	return func(yield func(schema.Place, string) bool) {
+		places := []schema.Place{at}
+		if at.Node.Kind == schema.ListNode {
+			places = nil
+			for i := range at.Node.Items {
+				places = append(places, at.Item(i))
+			}
+		}
+		for _, at := range places {
+			if text, ok := d.Text(at.Node); ok && text != "" && !yield(at, text) {
+				return
+			}
+		}
+	}
+}
+
 // all includes the files that a file names. trail leads to it from the pipeline's own file.
 func (i *includer) all(path string, root *schema.Node, trail []string) {
 	at := schema.Place{Node: root}.At("include")
@@ -63,19 +83,9 @@ func (i *includer) all(path string, root *schema.Node, trail []string) {
 	if n == nil {
 		return
 	}
-	places := []schema.Place{at}
-	if n.Kind == schema.ListNode {
-		places = nil
-		for k := range n.Items {
-			places = append(places, at.Item(k))
-		}
-	}
 	d := schema.NewDecoder(i.options.Lookup)
-	for _, at := range places {
-		name, ok := d.Text(at.Node)
-		if ok && name != "" {
-			i.entry(filepath.Dir(path), name, at, trail)
-		}
+	for at, name := range textsAt(d, at) {
+		i.entry(filepath.Dir(path), name, at, trail)
 	}
 	if path == i.into.path {
 		return // the decoder reports it

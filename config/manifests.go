@@ -20,19 +20,7 @@ func (l *loader) manifests() {
 			continue
 		}
 		at := schema.Place{Node: f.root}.At("service", "plugins")
-		places := []schema.Place{at}
-		if n.Kind == schema.ListNode {
-			places = nil
-			for i := range n.Items {
-				places = append(places, at.Item(i))
-			}
-		}
-		d := schema.NewDecoder(l.options.Lookup)
-		for _, at := range places {
-			path, ok := d.Text(at.Node) // the decoder of the file reports problems
-			if !ok || path == "" {
-				continue
-			}
+		for at, path := range textsAt(schema.NewDecoder(l.options.Lookup), at) { // the decoder of the file reports problems
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(filepath.Dir(f.path), path)
 			}

@@ -74,11 +74,7 @@ func New[K comparable, E Entry[K]](env engine.Env, cfg Config[K, E]) *Book[K, E]
 		func() *memory[K, E] {
 			m := &memory[K, E]{cfg: cfg, entries: map[K]slot[E]{}, changed: map[K]E{}}
 			if cfg.Path != "" {
-				owner := "input " + env.Name
-				if env.Pipeline != "" {
-					owner += " of pipeline " + env.Pipeline
-				}
-				m.log = checkpoint.New(checkpoint.Entries{Path: cfg.Path, Kind: cfg.Kind, Owner: owner, Log: cfg.Log,
+				m.log = checkpoint.New(checkpoint.Entries{Path: cfg.Path, Kind: cfg.Kind, Owner: checkpoint.Owner(env), Log: cfg.Log,
 					Load: m.load, Convert: m.convert, All: m.all, Changed: m.changes, Len: m.count})
 			}
 			return m

@@ -73,11 +73,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
 		return nil, errors.New("several instances would all read the same responses (remove `concurrency`)")
 	}
-	in := &input{cfg: c, method: c.Method, log: env.Log, owner: "input " + env.Name, secrets: env.Secrets,
+	in := &input{cfg: c, method: c.Method, log: env.Log, owner: checkpoint.Owner(env), secrets: env.Secrets,
 		cut: framing.Config{Framing: c.Framing, MaxRecord: c.MaxRecord}}
-	if env.Pipeline != "" {
-		in.owner += " of pipeline " + env.Pipeline
-	}
 	if in.method == "" {
 		in.method = http.MethodGet
 		if !c.Body.IsZero() {
@@ -93,12 +90,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 }
 
 // Traits reports a position if there is a checkpoint.
-func (in *input) Traits() engine.Traits {
-	if in.cfg.Checkpoint == "" {
-		return engine.Traits{TakesBack: engine.TakesNothing}
-	}
-	return engine.Traits{TakesBack: engine.TakesPosition}
-}
+func (in *input) Traits() engine.Traits { return checkpoint.Traits(in.cfg.Checkpoint) }
 
 // Open reads certificates and the checkpoint. The first request connects.
 func (in *input) Open(ctx context.Context) error {

@@ -43,13 +43,10 @@ func (c Config) OwnFile() (field, path string) { return "checkpoint", c.Checkpoi
 
 // Traits reports what the program can deliver again.
 func (c Config) Traits() engine.Traits {
-	switch {
-	case c.Checkpoint != "":
-		return engine.Traits{TakesBack: engine.TakesPosition}
-	case c.TakesBack:
+	if c.TakesBack {
 		return engine.Traits{TakesBack: engine.TakesOne, Delays: frame.MaxDelay}
 	}
-	return engine.Traits{TakesBack: engine.TakesNothing}
+	return checkpoint.Traits(c.Checkpoint)
 }
 
 const help = `
@@ -68,21 +65,16 @@ If the program crashes, flowd starts it again at the position that it has receiv
 guide "flowd docs programs" shows such programs, and has the protocol for other languages.
 `
 
-// Defaults is the default configuration.
-var Defaults = Config{Config: host.Defaults, Window: host.DefaultWorkers.Window}
+func init() {
+	engine.Register(engine.Inputs, "program", help, Config{Config: host.Defaults, Window: host.DefaultWorkers.Window}, build)
+}
 
-func init() { engine.Register(engine.Inputs, "program", help, Defaults, Build) }
-
-// Build makes the input.
-func Build(c Config, env engine.Env) (engine.Input, error) {
+func build(c Config, env engine.Env) (engine.Input, error) {
 	if c.Checkpoint != "" && env.Instances > 1 {
 		return nil, errors.New("several instances can't share a checkpoint (remove `concurrency` or `checkpoint`)")
 	}
-	in := &input{cfg: c, env: env, prog: host.New(c.Config, frame.Input, env), owner: "input " + env.Name}
+	in := &input{cfg: c, env: env, prog: host.New(c.Config, frame.Input, env), owner: checkpoint.Owner(env)}
 	in.Session = source.NewSession(in.connect)
-	if env.Pipeline != "" {
-		in.owner += " of pipeline " + env.Pipeline
-	}
 	return in, nil
 }
 

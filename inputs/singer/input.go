@@ -54,24 +54,13 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Instances > 1 {
 		return nil, errors.New("several instances would all read the same records (remove `concurrency`)")
 	}
-	in := &input{cfg: c, log: env.Log, logged: programs.NewLog(env.Log, c.Command[0], env.Secrets), owner: "input " + env.Name,
-		prog: programs.Program{Command: c.Command, Dir: c.Dir, Secrets: env.Secrets}}
-	for name, value := range c.Env.All() {
-		in.prog.Env = append(in.prog.Env, name+"="+value.Reveal())
-	}
-	if env.Pipeline != "" {
-		in.owner += " of pipeline " + env.Pipeline
-	}
+	in := &input{cfg: c, log: env.Log, logged: programs.NewLog(env.Log, c.Command[0], env.Secrets), owner: checkpoint.Owner(env),
+		prog: programs.New(c.Command, c.Dir, c.Env, env.Secrets)}
 	return in, nil
 }
 
 // Traits reports a position if there is a checkpoint.
-func (in *input) Traits() engine.Traits {
-	if in.cfg.Checkpoint == "" {
-		return engine.Traits{TakesBack: engine.TakesNothing}
-	}
-	return engine.Traits{TakesBack: engine.TakesPosition}
-}
+func (in *input) Traits() engine.Traits { return checkpoint.Traits(in.cfg.Checkpoint) }
 
 // Open locates the tap, and reads the checkpoint. The first Read starts the tap.
 func (in *input) Open(ctx context.Context) error {

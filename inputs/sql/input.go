@@ -52,20 +52,12 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if c.Listen != "" {
 		c.Connections++
 	}
-	in := &input{cfg: c, log: env.Log, owner: "input " + env.Name, places: places{saves: c.Checkpoint != ""}}
-	if env.Pipeline != "" {
-		in.owner += " of pipeline " + env.Pipeline
-	}
+	in := &input{cfg: c, log: env.Log, owner: checkpoint.Owner(env), places: places{saves: c.Checkpoint != ""}}
 	return in, nil
 }
 
 // Traits reports a position if there is a checkpoint.
-func (in *input) Traits() engine.Traits {
-	if in.cfg.Checkpoint == "" {
-		return engine.Traits{TakesBack: engine.TakesNothing}
-	}
-	return engine.Traits{TakesBack: engine.TakesPosition}
-}
+func (in *input) Traits() engine.Traits { return checkpoint.Traits(in.cfg.Checkpoint) }
 
 // Open connects to the database, and reads the checkpoint.
 func (in *input) Open(ctx context.Context) error {

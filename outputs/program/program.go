@@ -12,18 +12,6 @@ import (
 	"github.com/flowd-io/flowd/internal/program/host"
 )
 
-// Config configures the output.
-type Config struct {
-	host.Config  `yaml:",inline"`
-	host.Workers `yaml:",inline"`
-}
-
-// CheckConfig reports what can't work.
-func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	c.Config.CheckConfig(report)
-	c.Workers.CheckConfig(report)
-}
-
 const help = `
 Writes messages with a program that flowd keeps running, in any language. The program
 confirms or fails each message. What it fails is retried as on_failure says.
@@ -37,14 +25,10 @@ whole, or exits: messages wait until it is ready again. The guide "flowd docs pr
 shows such programs, and has the protocol for other languages.
 `
 
-// Defaults is the default configuration.
-var Defaults = Config{Config: host.Defaults, Workers: host.DefaultWorkers}
+func init() { engine.Register(engine.Outputs, "program", help, host.ClientDefaults, build) }
 
-func init() { engine.Register(engine.Outputs, "program", help, Defaults, Build) }
-
-// Build makes the output.
-func Build(c Config, env engine.Env) (engine.Output, error) {
-	return &output{host.NewClient(host.New(c.Config, frame.Output, env), c.Workers)}, nil
+func build(c host.ClientConfig, env engine.Env) (engine.Output, error) {
+	return &output{host.NewClient(c, frame.Output, env)}, nil
 }
 
 type output struct{ *host.Client }

@@ -107,12 +107,9 @@ func init() {
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
-	p := program{Program: programs.Program{Command: c.Command, Dir: c.Dir, Secrets: env.Secrets}, cfg: c, log: env.Log}
+	p := program{Program: programs.New(c.Command, c.Dir, c.Env, env.Secrets), cfg: c, log: env.Log}
 	if p.cfg.Concurrency == 0 {
 		p.cfg.Concurrency = runtime.GOMAXPROCS(0)
-	}
-	for name, value := range c.Env.All() {
-		p.Env = append(p.Env, name+"="+value.Reveal())
 	}
 	if c.Mode == stream {
 		return newStream(p), nil

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -192,9 +191,6 @@ func describe(v any) string {
 	return doc.Kind(text).String()
 }
 
-// widest is the maximum length of a label's value, in bytes.
-const widest = 256
-
 // key appends the values of all labels, with separators.
 func (p *step) key(dst []byte, m *engine.Message) ([]byte, error) {
 	for i := range p.labels {
@@ -231,14 +227,5 @@ func (l *label) text(raw []byte) ([]byte, error) {
 	case k == doc.String:
 		raw = raw[1 : len(raw)-1]
 	}
-	if n := widest; len(raw) > n {
-		for n > 0 && !utf8.RuneStart(raw[n]) {
-			n--
-		}
-		raw = raw[:n]
-	}
-	if !utf8.Valid(raw) {
-		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
-	}
-	return raw, nil
+	return metrics.ClipLabel(raw), nil
 }

@@ -14,14 +14,7 @@ import (
 
 // Config configures the processor.
 type Config struct {
-	host.Config  `yaml:",inline"`
-	host.Workers `yaml:",inline"`
-}
-
-// CheckConfig reports what can't work.
-func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	c.Config.CheckConfig(report)
-	c.Workers.CheckConfig(report)
+	host.ClientConfig `yaml:",inline"`
 }
 
 const help = `
@@ -37,18 +30,14 @@ starts the program again, and finds out which message is at fault. The guide
 "flowd docs programs" shows score.py, and has the protocol for other languages.
 `
 
-// Defaults is the default configuration.
-var Defaults = Config{Config: host.Defaults, Workers: host.DefaultWorkers}
-
 // Traits reports that a program runs, which may have any effect.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
 
-func init() { engine.Register(engine.Processors, "program", help, Defaults, Build) }
+func init() { engine.Register(engine.Processors, "program", help, Config{host.ClientDefaults}, build) }
 
-// Build makes the processor.
-func Build(c Config, env engine.Env) (engine.Processor, error) {
+func build(c Config, env engine.Env) (engine.Processor, error) {
 	return &step{
-		Client:   host.NewClient(host.New(c.Config, frame.Step, env), c.Workers),
+		Client:   host.NewClient(c.ClientConfig, frame.Step, env),
 		together: 2 * c.Concurrency * c.Parallel, // twice, so that a process need not wait for the others
 	}, nil
 }

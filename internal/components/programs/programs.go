@@ -33,6 +33,15 @@ type Program struct {
 	path string // of the executable; set by Find
 }
 
+// New returns a program with variables of a configuration, which secrets masks like all that it has.
+func New(command Command, dir string, env schema.Map[schema.Secret], secrets *schema.Secrets) Program {
+	p := Program{Command: command, Dir: dir, Secrets: secrets}
+	for name, value := range env.All() {
+		p.Env = append(p.Env, name+"="+value.Reveal())
+	}
+	return p
+}
+
 // Find locates the executable. It must be called before the program is started.
 func (p *Program) Find() error {
 	name := p.Command[0]

@@ -3,10 +3,12 @@
 package metrics
 
 import (
+	"bytes"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,6 +53,23 @@ const separator = "\xff"
 
 // other is the value of all labels of the last series.
 const other = "other"
+
+// maxLabel is the maximum length of a label's value, in bytes.
+const maxLabel = 256
+
+// ClipLabel shortens the value of a label, and makes it valid UTF-8.
+func ClipLabel(raw []byte) []byte {
+	if n := maxLabel; len(raw) > n {
+		for n > 0 && !utf8.RuneStart(raw[n]) {
+			n--
+		}
+		raw = raw[:n]
+	}
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
+	}
+	return raw
+}
 
 // Series returns the record for values with these labels. key is their values in the order of Spec.Labels, each valid
 // UTF-8, joined with the byte 0xff. Beyond MaxSeries, all share one series, which is logged once.

@@ -84,7 +84,7 @@ func playCredits(c *check) error {
 		case len(all) == 0:
 			return skipped("it sent no message within %s (give the system that it reads some)", c.Timeout)
 		case len(all) < total:
-			return nil // there are no more
+			return nil // no message follows
 		}
 		if err := p.quiet(pausing); err != nil {
 			return err

@@ -108,32 +108,19 @@ func (c *check) greet(g greeting) (*player, error) {
 
 // launch starts a process.
 func (c *check) launch() (p *player, err error) {
-	var pipes [4]*os.File // what the program reads, and where the check writes to; the same in the other direction
-	defer func() {
-		for i, f := range pipes {
-			if f != nil && (err != nil || i == 0 || i == 3) {
-				f.Close()
-			}
-		}
-	}()
-	if pipes[0], pipes[1], err = os.Pipe(); err != nil {
-		return nil, err
-	}
-	if pipes[2], pipes[3], err = os.Pipe(); err != nil {
-		return nil, err
-	}
-	p = &player{c: c, cmd: &exec.Cmd{}, out: pipes[2], said: &programs.Tail{}, exited: make(chan struct{}),
+	p = &player{c: c, cmd: &exec.Cmd{}, said: &programs.Tail{}, exited: make(chan struct{}),
 		pieces: make(chan piece, limitWindow), changed: make(chan struct{}, 1), batches: map[uint64]*batch{}}
 	p.close = sync.OnceFunc(func() { close(p.pieces) })
-	p.mark = c.Program.Prepare(p.cmd, "FLOWD_PROGRAM_PROTOCOL=1")
-	p.cmd.ExtraFiles = []*os.File{pipes[0], pipes[3]}
+	p.mark = c.Program.Prepare(p.cmd, frame.Variable)
 	handle := func(line []byte, _ bool) error { c.Said(line); return nil }
 	stdout, stderr := &programs.Lines{Max: 4 << 10, Handle: handle}, &programs.Lines{Max: 4 << 10, Handle: handle}
 	p.cmd.Stdout, p.cmd.Stderr = stdout, io.MultiWriter(stderr, p.said)
-	if err := p.cmd.Start(); err != nil {
+	in, out, err := frame.Start(p.cmd)
+	if err != nil {
 		return nil, err
 	}
-	go p.writeLoop(pipes[1])
+	p.out = out
+	go p.writeLoop(in)
 	go func() {
 		p.status = programs.Wait(p.cmd, p.mark)
 		_, _ = stdout.Flush(), stderr.Flush() // Handle never fails
@@ -142,7 +129,7 @@ func (c *check) launch() (p *player, err error) {
 	return p, nil
 }
 
-// writeLoop writes pieces until there are no more or the program has gone.
+// writeLoop writes pieces until the last one is written or the program has ended.
 func (p *player) writeLoop(to *os.File) {
 	go func() {
 		<-p.exited

@@ -22,8 +22,8 @@ type Client struct {
 }
 
 // NewClient returns a client that has no processes yet.
-func NewClient(p *Program, cfg Workers) *Client {
-	return &Client{prog: p, cfg: cfg, whole: p.env.Whole}
+func NewClient(cfg ClientConfig, kind string, env engine.Env) *Client {
+	return &Client{prog: New(cfg.Config, kind, env), cfg: cfg.Workers, whole: env.Whole}
 }
 
 // Open locates the program, and starts all processes. An error says that the program can't be used.

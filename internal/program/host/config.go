@@ -80,6 +80,21 @@ func (w *Workers) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// ClientConfig is the configuration of a step or an output.
+type ClientConfig struct {
+	Config  `yaml:",inline"`
+	Workers `yaml:",inline"`
+}
+
+// ClientDefaults is the default of ClientConfig.
+var ClientDefaults = ClientConfig{Config: Defaults, Workers: DefaultWorkers}
+
+// CheckConfig reports what can't work.
+func (c *ClientConfig) CheckConfig(report func(path, message, remedy string)) {
+	c.Config.CheckConfig(report)
+	c.Workers.CheckConfig(report)
+}
+
 // Program is a configured program.
 type Program struct {
 	programs.Program
@@ -94,11 +109,8 @@ type Program struct {
 
 // New returns a program for a component: [frame.Step], [frame.Input] or [frame.Output].
 func New(cfg Config, kind string, env engine.Env) *Program {
-	p := &Program{Program: programs.Program{Command: cfg.Command, Dir: cfg.Dir, Secrets: env.Secrets}, cfg: cfg, kind: kind, env: env,
+	p := &Program{Program: programs.New(cfg.Command, cfg.Dir, cfg.Env, env.Secrets), cfg: cfg, kind: kind, env: env,
 		lines: programs.NewLog(env.Log, cfg.Command[0], env.Secrets)}
-	for name, value := range cfg.Env.All() {
-		p.Env = append(p.Env, name+"="+value.Reveal())
-	}
 	return p
 }
 

@@ -103,28 +103,13 @@ func (p *Program) Start(ctx context.Context, instance, instances, window int, po
 
 // launch starts the program.
 func (p *Program) launch(handle func(*frame.Sent) error) (s *Process, err error) {
-	var pipes [4]*os.File // what the program reads, and where flowd writes to; the same in the other direction
-	defer func() {
-		for i, f := range pipes {
-			if f != nil && (err != nil || i == 0 || i == 3) {
-				f.Close()
-			}
-		}
-	}()
-	if pipes[0], pipes[1], err = os.Pipe(); err != nil {
-		return nil, err
-	}
-	if pipes[2], pipes[3], err = os.Pipe(); err != nil {
-		return nil, err
-	}
-	s = &Process{prog: p, in: pipes[1], out: pipes[2], handle: handle, ready: make(chan frame.Ready, 1), said: &programs.Tail{},
+	s = &Process{prog: p, handle: handle, ready: make(chan frame.Ready, 1), said: &programs.Tail{},
 		exited: make(chan struct{}), drained: make(chan struct{}), done: make(chan struct{}), cmd: &exec.Cmd{}}
 	s.wake = sync.NewCond(&s.mu)
-	s.mark = p.Prepare(s.cmd, "FLOWD_PROGRAM_PROTOCOL=1")
-	s.cmd.ExtraFiles = []*os.File{pipes[0], pipes[3]}
+	s.mark = p.Prepare(s.cmd, frame.Variable)
 	stdout, stderr := p.lines.Writer(), p.lines.Writer()
 	s.cmd.Stdout, s.cmd.Stderr = stdout, io.MultiWriter(stderr, s.said)
-	if err := s.cmd.Start(); err != nil {
+	if s.in, s.out, err = frame.Start(s.cmd); err != nil {
 		return nil, err
 	}
 	go s.writeLoop()

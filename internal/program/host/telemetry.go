@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/internal/operations/metrics"
@@ -98,8 +97,7 @@ func (s *Process) record(m frame.Metric) error {
 		if i > 0 {
 			key = append(key, 0xff)
 		}
-		value := strings.ToValidUTF8(m.Labels[name], "�")
-		key = append(key, value[:min(len(value), 256)]...)
+		key = append(key, metrics.ClipLabel([]byte(m.Labels[name]))...)
 	}
 	record, err := metric.Series(key, s.prog.env.Log)
 	if err == nil {

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/engine"
@@ -146,7 +147,7 @@ func resolvable(problems []schema.Problem) []schema.Problem {
 	return slices.DeleteFunc(problems, func(p schema.Problem) bool { return p.Code == schema.UnresolvedPlaceholder })
 }
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]*$`) })
 
 func (m *manifest) checkName(at schema.Place, taken func(*manifest) string) []schema.Problem {
 	p := schema.Problem{Code: schema.BadValue, Remedy: "choose another name"}
@@ -154,7 +155,7 @@ func (m *manifest) checkName(at schema.Place, taken func(*manifest) string) []sc
 	switch {
 	case m.Name == "": // reported already
 		return nil
-	case !validName.MatchString(m.Name):
+	case !validName().MatchString(m.Name):
 		p.Message = strconv.Quote(m.Name) + " can't be the name of a component"
 		p.Remedy = "use lower-case letters, digits and _, and begin with a letter"
 	case slices.Contains(schema.Of(m.kind.spec).Keys(), m.Name):

@@ -103,7 +103,7 @@ DIR/plugin.yaml:7:21: config.properties.size.minimum: got string, want number (w
 		{"settings without properties", start + "config:\n  model: {type: string}\n",
 			`DIR/plugin.yaml:5:3: config.model: "model" is not a keyword of JSON Schema (settings are below ` +
 				"`properties`: write {properties: {model: …}}) [unknown-field]"},
-		{"settings that are no object", start + "config: {type: string}\n",
+		{"settings that are not an object", start + "config: {type: string}\n",
 			"DIR/plugin.yaml:4:16: config.type: the settings are an object (write `type: object`) [bad-value]"},
 		{"a reference that leads nowhere", start + "config: {properties: {model: {$ref: '#/$defs/model'}}}\n",
 			`DIR/plugin.yaml:4:9: config: not a valid JSON Schema: #/$defs/model is not found (write a valid JSON Schema) [bad-value]`},

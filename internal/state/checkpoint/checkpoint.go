@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"iter"
 	"log/slog"
+
+	"github.com/flowd-io/flowd/engine"
 )
 
 // Config says what to keep, and where.
@@ -18,6 +20,22 @@ type Config[T any] struct {
 
 	// State returns the state to save. It is called from any goroutine, one call at a time.
 	State func() T
+}
+
+// Owner names the input that env is for, as Config.Owner does.
+func Owner(env engine.Env) string {
+	if env.Pipeline == "" {
+		return "input " + env.Name
+	}
+	return "input " + env.Name + " of pipeline " + env.Pipeline
+}
+
+// Traits returns the traits of an input that can continue at a position if it has a checkpoint, whose path may be "".
+func Traits(path string) engine.Traits {
+	if path == "" {
+		return engine.Traits{TakesBack: engine.TakesNothing}
+	}
+	return engine.Traits{TakesBack: engine.TakesPosition}
 }
 
 // Keeper saves one small state soon after it changes. Its methods are those of [Log].
