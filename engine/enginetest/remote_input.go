@@ -77,6 +77,10 @@ func (in RemoteInput) Run(t *testing.T) {
 			}
 			r.delivered(t)
 		}
+		if !in.Lossy { // the input has noticed that the last connection is gone, and can act on what was delivered
+			r.send(t, 1)
+			r.delivered(t)
+		}
 		r.end(t)
 	})
 	t.Run("a pipeline that is paused", func(t *testing.T) {
