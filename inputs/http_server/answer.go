@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,8 +11,9 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/components/push"
 	"github.com/flowd-io/flowd/internal/components/reply"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
 // verdict is how one message ended, as reported to its sender.
@@ -39,25 +39,9 @@ func (in *input) verdict(res engine.Result) verdict {
 	v := verdictOf(res)
 	if res.Err != nil {
 		v.Class = string(res.Err.Class)
-		v.Error, v.Ref = in.tell(res.Err)
+		v.Error, v.Ref = in.refs.Tell(res.Err)
 	}
 	return v
-}
-
-// tell returns what a client may know about an error: what is wrong with its own message, or else the reference of the error in
-// the log.
-func (in *input) tell(err *engine.Error) (text, ref string) {
-	var fault engine.Fault
-	var syntax *doc.SyntaxError
-	switch {
-	case in.cfg.ExposeErrors:
-		return err.Error(), ""
-	case errors.As(err, &fault):
-		return fault.Error(), ""
-	case err.Class == engine.Decode && errors.As(err, &syntax):
-		return syntax.Error(), ""
-	}
-	return "", in.refs.of(err)
 }
 
 // verdictOf turns a fate into a status. It says whether the message is kept and, if not, whose fault that is and whether sending it
@@ -170,52 +154,33 @@ const buffered = 64 << 10
 // wait gives a client time to read n bytes of a long answer: as long as it may take to send them.
 func (in *input) wait(w http.ResponseWriter, n int) {
 	if n > buffered {
-		in.due(w, time.Duration(float64(n)/float64(in.cfg.MinRate)*float64(time.Second)))
+		httpx.AnswerWithin(w, time.Duration(float64(n)/float64(in.cfg.MinRate)*float64(time.Second)))
 	}
-}
-
-// refusal is why a request is not kept, or why its fate is unknown.
-type refusal struct {
-	status int
-	why    string
-	wait   time.Duration // until it helps to retry
-	close  bool          // the connection, too
 }
 
 var (
-	draining = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is draining", close: true}
-	unread   = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline takes no messages at present"}
-	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are in flight"}
-	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
-	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages were not settled in time"}
-
-	tooLarge   = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
-	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
-	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body arrived too slowly", close: true}
-	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read completely"}
-	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "the content encoding must be gzip or zstd"}
-	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not match the body"}
+	tooLarge   = &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the body is longer than max_body"}
+	endless    = &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the body is longer than max_body", Close: true}
+	tooLong    = &push.Refusal{Status: http.StatusRequestTimeout, Why: "the body arrived too slowly", Close: true}
+	unreadable = &push.Refusal{Status: http.StatusBadRequest, Why: "the body could not be read completely"}
+	unknown    = &push.Refusal{Status: http.StatusUnsupportedMediaType, Why: "the content encoding must be gzip or zstd"}
+	forged     = &push.Refusal{Status: http.StatusUnauthorized, Why: "the signature does not match the body"}
 )
 
 // tooMany refuses a request because it has too many messages.
-func (in *input) tooMany() *refusal {
-	return &refusal{status: http.StatusRequestEntityTooLarge,
-		why: fmt.Sprintf("the body has more than %d messages (max_messages)", in.cfg.MaxMessages)}
+func (in *input) tooMany() *push.Refusal {
+	return &push.Refusal{Status: http.StatusRequestEntityTooLarge,
+		Why: fmt.Sprintf("the body has more than %d messages (max_messages)", in.cfg.MaxMessages)}
 }
 
-// limited refuses a request because of a rate limit.
-func limited(wait time.Duration) *refusal {
-	return &refusal{status: http.StatusTooManyRequests, why: "the rate limit is used up", wait: wait}
-}
-
-func (f *refusal) answer(w http.ResponseWriter) {
-	if f.close {
+func answerRefusal(w http.ResponseWriter, f *push.Refusal) {
+	if f.Close {
 		w.Header().Set("Connection", "close")
 	}
-	if f.status == http.StatusTooManyRequests {
-		retryAfter(w, f.wait)
+	if f.Status == http.StatusTooManyRequests {
+		retryAfter(w, f.Wait)
 	}
-	refuse(w, f.status, f.why)
+	refuse(w, f.Status, f.Why)
 }
 
 // refuse answers a request of which no message is kept.

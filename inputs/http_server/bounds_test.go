@@ -21,7 +21,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/operations/logsum"
+	"github.com/flowd-io/flowd/internal/network/httpx"
 )
 
 const isLines = "Content-Type: application/x-ndjson"
@@ -39,7 +39,7 @@ func TestARequestBringsSoManyMessagesAtMost(t *testing.T) {
 	if got := r.payloads(); len(got) != 3 {
 		t.Errorf("%q were read, want none of the four", got)
 	}
-	if n := r.waiting.Load(); n != 0 {
+	if n := r.queue.Load().Bytes; n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }
@@ -52,7 +52,7 @@ func TestAFramingMakesNoMoreThanABodyMayHave(t *testing.T) {
 			t.Errorf("%d rows: got %d %s, want %d", rows, res.StatusCode, answer, want)
 		}
 	}
-	if n := r.waiting.Load(); n != 0 {
+	if n := r.queue.Load().Bytes; n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }
@@ -81,23 +81,23 @@ func TestWhatWaitsIsCounted(t *testing.T) {
 	}
 	kept := int64(n * resultSize)
 	read(n - 1)
-	if got, want := r.waiting.Load(), int64(len(body))+n*recordSize+kept; got != want {
+	if got, want := r.queue.Load().Bytes, int64(len(body))+n*recordSize+kept; got != want {
 		t.Errorf("while one record waits %d bytes are counted, want %d", got, want)
 	}
 	read(1)
-	if got := r.waiting.Load(); got != kept {
+	if got := r.queue.Load().Bytes; got != kept {
 		t.Errorf("when all is read %d bytes are counted, want the %d of its results", got, kept)
 	}
 	posts.Wait() // the client has gone
 	for i, ref := range refs {
-		if got := r.waiting.Load(); got != kept {
+		if got := r.queue.Load().Bytes; got != kept {
 			t.Fatalf("while %d results are still to come %d bytes are counted, want %d", n-i, got, kept)
 		}
 		if _, err := r.Ack(t.Context(), []engine.Result{{Ref: ref, Fate: engine.Delivered}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := r.waiting.Load(); got != 0 {
+	if got := r.queue.Load().Bytes; got != 0 {
 		t.Errorf("at the end %d bytes are counted", got)
 	}
 }
@@ -188,9 +188,9 @@ func TestABodyHasTimeForWhatItBrings(t *testing.T) {
 	}{
 		{"a small body takes no deadline", []time.Duration{0}, nil, false},
 		{"each second's worth adds a second", []time.Duration{0, 0, 0, 0},
-			[]time.Duration{bodyTimeout + time.Second, bodyTimeout + 2*time.Second}, false},
+			[]time.Duration{httpx.BodyTimeout + time.Second, httpx.BodyTimeout + 2*time.Second}, false},
 		{"a long one leaves time for the answer", []time.Duration{9 * time.Second, 12 * time.Second},
-			[]time.Duration{bodyTimeout + time.Second}, true},
+			[]time.Duration{httpx.BodyTimeout + time.Second}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,7 +199,8 @@ func TestABodyHasTimeForWhatItBrings(t *testing.T) {
 				w, began := &deadlines{}, time.Now()
 				hr := httptest.NewRequest("POST", "/", &sent{tt.pauses})
 				hr.ContentLength = -1
-				if _, err := in.read(w, hr, &hold{in: in}); err != nil {
+				held := in.queue.Hold()
+				if _, err := in.read(w, hr, &held); err != nil {
 					t.Fatal(err)
 				}
 				var got []time.Duration
@@ -218,13 +219,13 @@ func TestABodyThatDoesNotComeIsRefused(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"http_server": ":0"}`).(*input)
 	for err, want := range map[error]int{os.ErrDeadlineExceeded: 408, errors.New("gone"): 400} {
 		hr := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("{"), iotest.ErrReader(err)))
-		held := &hold{in: in}
-		if _, why := in.receive(httptest.NewRecorder(), hr, held); why == nil || why.status != want {
+		held := in.queue.Hold()
+		if _, why := in.receive(httptest.NewRecorder(), hr, &held); why == nil || why.Status != want {
 			t.Errorf("%v: got %+v, want %d", err, why, want)
 		}
-		held.drop()
+		held.Give(1)
 	}
-	if n := in.waiting.Load(); n != 0 {
+	if n := in.queue.Load().Bytes; n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }
@@ -233,8 +234,8 @@ func TestABodyThatDoesNotComeIsRefused(t *testing.T) {
 func TestWhatClientsAreTold(t *testing.T) {
 	var said lockedBuffer
 	in := enginetest.New(t, engine.Inputs, `{"http_server": ":0"}`).(*input)
-	in.refs.log = slog.New(slog.NewTextHandler(&said, nil))
-	defer in.refs.sumUp()
+	in.refs.Log = slog.New(slog.NewTextHandler(&said, nil))
+	defer in.refs.SumUp()
 	whole := enginetest.New(t, engine.Inputs, `{"http_server": {"listen": ":0", "expose_errors": true}}`).(*input)
 	_, bad := engine.NewBatch(1).Add([]byte(`{"a":`)).Value()
 	inner := engine.Errorf(engine.Permanent, "exit status 1: password=x")
@@ -272,37 +273,4 @@ func TestWhatClientsAreTold(t *testing.T) {
 	if len(refs) != 2 {
 		t.Errorf("%d references, want 2: equal errors have one", len(refs))
 	}
-}
-
-func TestReferencesDoNotFillTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said lockedBuffer
-		f := references{log: slog.New(logsum.New(slog.NewTextHandler(&said, nil)))} // as the process logs
-		given := map[string]bool{}
-		for i := range 3000 {
-			given[f.of(engine.Errorf(engine.Permanent, "error %d", i%300))] = true
-		}
-		if n := strings.Count(said.String(), "\n"); n != mostReferences+1 || len(given) != n {
-			t.Errorf("%d lines, %d references", n, len(given))
-		}
-		for ref := range given {
-			if !strings.Contains(said.String(), "ref="+ref) {
-				t.Errorf("%s was given out and is not in the log", ref)
-			}
-		}
-		time.Sleep(referencesFor) // virtual
-		synctest.Wait()
-		if !strings.Contains(said.String(), "times=10\n") || !strings.Contains(said.String(), "times=2000\n") {
-			t.Errorf("nothing is summed up: %s", said.String())
-		}
-		if ref := f.of(engine.Errorf(engine.Permanent, "error 1")); given[ref] {
-			t.Error("a reference is used again, far from its line in the log")
-		}
-		before := len(said.String())
-		f.of(engine.Errorf(engine.Permanent, "%s", strings.Repeat("long", 1<<20)))
-		if n := len(said.String()) - before; n < mostLogged || n > mostLogged+1000 {
-			t.Errorf("of a long error %d bytes are logged", n)
-		}
-		f.sumUp()
-	})
 }

@@ -9,14 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/components/push"
 	"github.com/flowd-io/flowd/internal/components/reply"
 	"github.com/flowd-io/flowd/internal/formats/framing"
 	"github.com/flowd-io/flowd/internal/network/httpx"
@@ -146,41 +145,19 @@ type input struct {
 	framed bool // a framing is configured
 	desk   *reply.Desk
 	room   reply.Room
-	refs   references
+	refs   push.References
+	queue  *push.Queue
 
 	door    *door
 	serving sync.WaitGroup
-	slots   chan struct{} // one for each request in flight
-	waiting atomic.Int64  // bytes of bodies that no Read has taken
-	came    chan struct{} // room for one: requests wait
-	reading []*request    // taken by a Read; from at on, they have more messages
-	at      int
-
-	mu    sync.Mutex // guards the fields below
-	queue []*request // that wait to be taken, oldest first
-	until time.Time  // when the rate limit ends; in the past: there is none in force
-	open  []*request // taken, by number; nil: the number is free
-	free  []uint32
 }
 
 // door is one opening of the input.
 type door struct {
+	*push.Door
 	server   *http.Server // nil: not open
 	listener net.Listener
-	lost     chan error // room for the one error that ended listening
-	shut     chan struct{}
 	once     sync.Once // shuts it
-}
-
-func newDoor() *door { return &door{lost: make(chan error, 1), shut: make(chan struct{})} }
-
-func (d *door) isShut() bool {
-	select {
-	case <-d.shut:
-		return true
-	default:
-		return false
-	}
 }
 
 var (
@@ -199,10 +176,9 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{
 		cfg: c, log: env.Log, framed: c.Framing != framing.Framing{},
 		desk: reply.Of(env.Shared), room: reply.Room{Max: int(c.MaxReplies)},
-		refs:  references{log: env.Log},
-		slots: make(chan struct{}, c.MaxRequests),
-		came:  make(chan struct{}, 1),
-		door:  newDoor(),
+		refs:  push.References{Log: env.Log, Expose: c.ExposeErrors},
+		queue: push.NewQueue(c.Timeout, c.MaxRequests, int64(c.MaxWaiting)),
+		door:  &door{Door: push.NewDoor()},
 	}, nil
 }
 
@@ -211,8 +187,6 @@ func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 const (
 	headerTimeout = 10 * time.Second // for the headers of a request
-	bodyTimeout   = 20 * time.Second // for its body, in addition to the time that min_rate allows
-	answerTimeout = 10 * time.Second // for a client to read its answer
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
 )
@@ -227,12 +201,11 @@ func (in *input) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", in.cfg.Listen, err)
 	}
-	d := newDoor()
-	d.listener = l
+	d := &door{Door: push.NewDoor(), listener: l}
 	d.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(d, w, r) }), TLSConfig: conf,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout,
-		WriteTimeout:   bodyTimeout + pressure + in.cfg.Timeout + answerTimeout,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: httpx.BodyTimeout, IdleTimeout: idleTimeout,
+		WriteTimeout:   httpx.BodyTimeout + push.Pressure + in.cfg.Timeout + httpx.AnswerTimeout,
 		MaxHeaderBytes: maxHeader,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, connection{}, new(httpx.Metas))
@@ -245,7 +218,7 @@ func (in *input) Open(ctx context.Context) error {
 	}
 	in.serving.Go(func() {
 		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-			d.lost <- fmt.Errorf("no longer listening on %s: %w", l.Addr(), err)
+			d.Lost <- fmt.Errorf("no longer listening on %s: %w", l.Addr(), err)
 		}
 	})
 	in.door = d
@@ -258,126 +231,28 @@ type connection struct{}
 
 // Read adds the messages of requests that wait.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	for len(in.reading) == 0 {
-		select {
-		case <-in.came:
-			// Let requests that are just arriving join this Read: otherwise they would
-			// get a Read of their own right after it.
-			runtime.Gosched()
-			in.take(b.Room())
-		case <-ctx.Done():
-			return in, ctx.Err()
-		case <-in.door.shut:
-			return in, engine.ErrEnd
-		case err := <-in.door.lost:
-			return in, err
-		}
-	}
-	in.add(b)
-	if b.Room() > 0 {
-		in.take(b.Room())
-		in.add(b)
-	}
-	return in, nil
+	return in, in.queue.Read(ctx, in.door.Door, b)
 }
 
-// add adds messages of the current requests while there is room.
-func (in *input) add(b *engine.Batch) {
-	for ; in.at < len(in.reading); in.at++ {
-		r := in.reading[in.at]
-		for r.read < len(r.records) {
-			if b.Room() == 0 {
-				return
-			}
-			in.message(b, r)
-		}
-	}
-	clear(in.reading)
-	in.reading, in.at = in.reading[:0], 0
-}
-
-// message adds the next message of a request.
-func (in *input) message(b *engine.Batch, r *request) {
-	rec := &r.records[r.read]
-	m := rec.AddTo(b, r.meta)
-	m.Ref = r.ref()
-	if r.tied {
-		r.slip.Mark(m, r.read, rec.Meta != nil)
-	}
-	if rec.Err == nil && !in.cfg.Reply.IsZero() {
-		in.reply(r, m)
-	}
-	if r.read++; r.read == len(r.records) { // all of it is charged to credits now
-		clear(r.records)
-		r.records = nil
-		r.held.release()
-	}
-}
-
-// reply computes the reply to a message that succeeds.
-func (in *input) reply(r *request, m *engine.Message) {
-	body, err := in.cfg.Reply.AppendBody(nil, m)
-	if err == nil {
-		err = r.slip.Receipt(r.read, body)
-	}
-	if err != nil {
-		m.Fail(err)
-	}
-}
-
-// Ack records how messages ended, and releases requests that are complete.
+// Ack records how messages ended, and answers requests that are complete.
 func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, res := range results {
-		number := uint32(res.Ref >> 32)
-		r := in.open[number]
-		if v := in.verdict(res); r.results != nil {
-			r.results[uint32(res.Ref)] = v
-		} else {
-			r.sums.add(v, int(uint32(res.Ref)))
-		}
-		if r.left--; r.left == 0 {
-			if r.gone {
-				r.held.drop()
-			}
-			in.open[number] = nil
-			in.free = append(in.free, number)
-			if r.slip != nil {
-				r.slip.Close()
-			}
-			r.ends()
-		}
-	}
+	in.queue.Ack(results)
 	return nil, nil
 }
+
+// Limited answers 429 to requests that would have to wait until then.
+func (in *input) Limited(until time.Time) { in.queue.Limited(until) }
 
 // Stop closes the listener and refuses requests that were not read. Requests that were read still get their answers.
 func (in *input) Stop(context.Context) error {
 	d := in.door
 	d.once.Do(func() {
-		in.shut(d)
-		in.handBack()
+		in.queue.Shut(d.Door)
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = d.server.Shutdown(over) // of the listener and idle connections: Close waits for the others
 	})
 	return nil
-}
-
-// handBack ends the messages of requests that were not read yet.
-func (in *input) handBack() {
-	if len(in.reading) == 0 {
-		return
-	}
-	var rest []engine.Result
-	for _, r := range in.reading[in.at:] {
-		for ; r.read < len(r.records); r.read++ {
-			rest = append(rest, engine.Result{Ref: r.ref(), Fate: engine.Returned})
-		}
-	}
-	in.reading, in.at = nil, 0
-	_, _ = in.Ack(context.Background(), rest)
 }
 
 // Close waits for the answers until ctx ends, then closes the connections.
@@ -391,13 +266,7 @@ func (in *input) Close(ctx context.Context) error {
 		_ = d.server.Close()
 	}
 	in.serving.Wait()
-	in.refs.sumUp()
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, r := range in.open { // their messages end with the process
-		if r != nil && r.slip != nil {
-			r.slip.Close()
-		}
-	}
+	in.refs.SumUp()
+	in.queue.EachOpen(func(r push.Messages) { r.AllSettled() }) // they end with the process
 	return nil
 }

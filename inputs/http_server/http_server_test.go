@@ -349,9 +349,11 @@ func TestAPipelineThatDoesNotReadTakesNothing(t *testing.T) {
 func TestTooManyRequestsAtOnce(t *testing.T) {
 	r := start(t, `{"listen": "127.0.0.1:0", "max_requests": 1}`)
 	defer r.Close(t.Context())
-	r.slots <- struct{}{} // one is in flight
+	if !r.queue.Enter() {
+		t.Fatal("the queue is full")
+	}
 	res, answer := do(t, "POST", r.url, "x")
-	<-r.slots
+	r.queue.Exit()
 	if res.StatusCode != 503 || answer != `{"error":"too many requests are in flight","status":503}` {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
@@ -360,14 +362,14 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 func TestTooManyBytesWait(t *testing.T) {
 	r := start(t, `{"listen": "127.0.0.1:0", "max_body": 15, "max_waiting": 15}`)
 	defer r.Close(t.Context())
-	other := &hold{in: r.input}
-	other.take(10)
+	other := r.queue.Hold()
+	other.Take(10)
 	res, answer := do(t, "POST", r.url, "eleven bytes")
 	if res.StatusCode != 503 || answer != `{"error":"too many bytes wait for the pipeline","status":503}` {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
-	other.release()
-	if n := r.waiting.Load(); n != 0 {
+	other.Give(10)
+	if n := r.queue.Load().Bytes; n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }
@@ -384,9 +386,7 @@ func TestReadsTakeAllThatWait(t *testing.T) {
 		})
 		for waits := 0; waits <= i; {
 			goruntime.Gosched()
-			r.input.mu.Lock()
-			waits = len(r.queue)
-			r.input.mu.Unlock()
+			waits = r.queue.Load().Queued
 		}
 	}
 	for _, want := range []string{"012", "34"} {
@@ -427,19 +427,17 @@ func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
 	for _, want := range []int{1, 0} {
 		for waits := -1; waits != want; {
 			goruntime.Gosched()
-			r.input.mu.Lock()
-			waits = len(r.queue)
-			r.input.mu.Unlock()
+			waits = r.queue.Load().Queued
 		}
 		c.Close()
 	}
-	if n := r.waiting.Load(); n > 1 { // the handler of the disconnected client may still be running
+	if n := r.queue.Load().Bytes; n > 1 { // the handler of the disconnected client may still be running
 		t.Errorf("%d bytes are counted", n)
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if n := r.waiting.Load(); n != 0 {
+	if n := r.queue.Load().Bytes; n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
 }
@@ -556,7 +554,7 @@ func TestADrainAnswersWhatWasReadAndRefusesTheRest(t *testing.T) {
 	}
 	// The second is not read at all.
 	post(1, "d")
-	for len(r.slots) < 2 {
+	for r.queue.Load().InFlight < 2 {
 		goruntime.Gosched()
 	}
 	if err := r.Stop(t.Context()); err != nil {
@@ -706,7 +704,7 @@ func (b *lockedBuffer) address(t *testing.T) string {
 func TestOpenedAgainItListens(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	r := start(t, `{"listen": "127.0.0.1:0"}`)
-	r.cfg.Listen = r.door.listener.Addr().String() // the same address again
+	r.cfg.Listen = strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/") // the same address again
 	if err := r.door.listener.Close(); err != nil {
 		t.Fatal(err)
 	}

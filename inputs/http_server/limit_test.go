@@ -48,7 +48,7 @@ func TestRequestsThatAreNotReadSoonAreRefused(t *testing.T) {
 			var wg sync.WaitGroup
 			if tt.waits {
 				wg.Go(func() {
-					for r.waiting.Load() == 0 {
+					for r.queue.Load().Bytes == 0 {
 						<-time.After(time.Millisecond)
 					}
 					limit()

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/components/push"
 	"github.com/flowd-io/flowd/internal/components/reply"
 	"github.com/flowd-io/flowd/internal/formats/framing"
 	"github.com/flowd-io/flowd/internal/network/httpx"
@@ -20,79 +20,42 @@ import (
 
 // request is a request whose messages are in flight.
 type request struct {
+	push.Request
+
+	in      *input
 	records []framing.Record
 	meta    engine.Meta
-	held    hold
-	slip    *reply.Slip   // nil: nothing replies
-	tied    bool          // an output may reply: messages are tied to the slip
-	done    chan struct{} // room for the one signal that it has ended
-	timer   *time.Timer
-	shared  bool // others still use it: it can't be recycled
-
-	read   int    // records that were handed out
-	number uint32 // given by input.number
-
-	// Guarded by input.mu until done says that it has ended.
-	patience time.Time // the latest time by which a Read must take it
-	taken    time.Time // by a Read; zero: it waits
-	refused  *refusal  // nil: it is answered by its results
-	left     int       // results still outstanding
-	results  []verdict // by record; nil: they are summed up
-	sums     sums
-	gone     bool // nobody waits for its results: its bytes are released with the last one
+	slip    *reply.Slip // nil: nothing replies
+	tied    bool        // an output may reply: messages are tied to the slip
+	results []verdict   // by record; nil: they are summed up
+	sums    sums
 
 	record [1]framing.Record // of most requests
 	result [1]verdict
 }
 
 // requests recycles requests: most of their memory is for waiting.
-var requests = sync.Pool{New: func() any {
-	r := &request{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
-	r.timer.Stop()
-	return r
-}}
+var requests = sync.Pool{New: func() any { return &request{Request: push.NewRequest()} }}
 
 func newRequest(in *input) *request {
 	r := requests.Get().(*request)
-	r.held.in = in
+	r.in, r.Hold = in, in.queue.Hold()
 	return r
 }
 
 // leave releases what a request still holds after its answer, or after its client has gone.
 func (r *request) leave() {
-	if !r.shared || !r.abandon() {
-		r.held.drop()
-	}
+	read, shared := r.Leave()
 	if r.slip != nil {
 		r.slip.Leave()
-		if r.taken.IsZero() {
+		if !read {
 			r.slip.Close()
 		}
 	}
-	if !r.shared {
-		*r = request{done: r.done, timer: r.timer}
+	if !shared {
+		*r = request{Request: r.Recycled()}
 		requests.Put(r)
 	}
-}
-
-// abandon gives up waiting for a request's messages. It returns false if none of them is in flight.
-func (r *request) abandon() bool {
-	in := r.held.in
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	r.gone = !r.taken.IsZero() && r.left > 0
-	return r.gone
-}
-
-// ref returns the handle of the message that is read next.
-func (r *request) ref() uint64 { return uint64(r.number)<<32 | uint64(r.read) }
-
-// ends signals that all results have come, or that the request is refused.
-func (r *request) ends() { r.done <- struct{}{} }
-
-func (r *request) refuse(why *refusal) {
-	r.refused = why
-	r.ends()
 }
 
 // serve handles one request. It takes a slot when the body has arrived, so that a client that sends nothing holds none.
@@ -102,20 +65,18 @@ func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	if !in.welcome(w, hr) {
 		return
 	}
-	body, why := in.receive(w, hr, &r.held)
+	body, why := in.receive(w, hr, &r.Hold)
 	if why != nil {
-		why.answer(w)
+		answerRefusal(w, why)
 		return
 	}
-	select {
-	case in.slots <- struct{}{}:
-		defer func() { <-in.slots }()
-	default:
-		crowded.answer(w)
+	if !in.queue.Enter() {
+		answerRefusal(w, push.Crowded)
 		return
 	}
+	defer in.queue.Exit()
 	if why := in.cut(hr, r, body); why != nil {
-		why.answer(w)
+		answerRefusal(w, why)
 		return
 	}
 	if len(r.records) == 0 {
@@ -124,64 +85,81 @@ func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	}
 	r.meta = hr.Context().Value(connection{}).(*httpx.Metas).Of(hr)
 	if !in.expect(r) {
-		overfull.answer(w)
+		answerRefusal(w, push.Overfull)
 		return
 	}
-	r.shared = true
-	in.push(d, r)
-	in.await(d, w, hr, r)
+	switch why, ok := in.queue.Await(hr.Context(), d.Door, &r.Request, r, len(r.records)); {
+	case !ok:
+	case why != nil:
+		answerRefusal(w, why)
+	default:
+		in.answer(w, r, d.IsShut())
+	}
 }
 
-// soon is the time within which most requests are answered. Only after that is it worth watching whether a client has gone.
-const soon = 10 * time.Millisecond
+// Add adds a message to a batch.
+func (r *request) Add(b *engine.Batch, i int) *engine.Message {
+	rec := &r.records[i]
+	m := rec.AddTo(b, r.meta)
+	if r.tied {
+		r.slip.Mark(m, i, rec.Meta != nil)
+	}
+	if rec.Err == nil && !r.in.cfg.Reply.IsZero() {
+		r.reply(i, m)
+	}
+	return m
+}
 
-// await answers a request when it has ended, or has waited for too long.
-func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *request) {
-	r.timer.Reset(min(soon, in.cfg.Timeout))
-	defer r.timer.Stop()
-	var gone <-chan struct{}
-	for {
-		select {
-		case <-r.done:
-			r.shared = false
-			if r.refused != nil {
-				r.refused.answer(w)
-			} else {
-				in.answer(w, r, d.isShut())
-			}
-			return
-		case <-r.timer.C:
-			wait, why := in.late(r)
-			if why != nil {
-				why.answer(w)
-				return
-			}
-			r.timer.Reset(wait)
-			gone = hr.Context().Done()
-		case <-gone:
-			r.shared = !in.withdraw(r)
-			return
-		}
+// reply computes the reply to a message that succeeds.
+func (r *request) reply(i int, m *engine.Message) {
+	body, err := r.in.cfg.Reply.AppendBody(nil, m)
+	if err == nil {
+		err = r.slip.Receipt(i, body)
+	}
+	if err != nil {
+		m.Fail(err)
+	}
+}
+
+// AllAdded forgets the records.
+func (r *request) AllAdded() {
+	clear(r.records)
+	r.records = nil
+}
+
+// Settled records how a message ended.
+func (r *request) Settled(i int, res engine.Result) {
+	if v := r.in.verdict(res); r.results != nil {
+		r.results[i] = v
+	} else {
+		r.sums.add(v, i)
+	}
+}
+
+// AllSettled closes the slip.
+func (r *request) AllSettled() {
+	if r.slip != nil {
+		r.slip.Close()
 	}
 }
 
 // expect prepares the slip for replies to a request, and room for its results.
 func (in *input) expect(r *request) bool {
-	r.left = len(r.records)
+	n := len(r.records)
 	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck
 	if r.tied || !in.cfg.Reply.IsZero() {
-		r.slip = in.desk.Open(r.meta, r.left, &in.room)
+		r.slip = in.desk.Open(r.meta, n, &in.room)
 	}
 	switch {
-	case r.left == 1:
+	case n == 1:
 		r.results = r.result[:]
-	case r.left <= mostListed:
-		r.results = make([]verdict, r.left)
+	case n <= mostListed:
+		r.results = make([]verdict, n)
 	case r.slip != nil: // replies are not summed up
-		if !r.held.keep(int64(r.left) * resultSize) {
+		if !r.Hold.Keep(int64(n) * resultSize) {
 			return false
 		}
-		r.results = make([]verdict, r.left)
+		r.results = make([]verdict, n)
 	}
 	return true
 }
@@ -205,7 +183,7 @@ func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
 }
 
 // cut divides a body into records, or returns why it is refused.
-func (in *input) cut(hr *http.Request, r *request, body []byte) *refusal {
+func (in *input) cut(hr *http.Request, r *request, body []byte) *push.Refusal {
 	conf, several := in.cfg.Config, true
 	if !in.framed {
 		conf.Framing, several = framingOf(hr.Header.Get("Content-Type"), body)
@@ -231,17 +209,17 @@ const atOnce = 64 << 10
 
 // records reads the records of a body with this many bytes, and reserves bytes as they are read: records are copies, and some
 // framings make them larger.
-func (in *input) records(r *request, from framing.Reader, size int) *refusal {
-	if !r.held.take(int64(size)) {
-		return overfull
+func (in *input) records(r *request, from framing.Reader, size int) *push.Refusal {
+	if !r.Hold.Take(int64(size)) {
+		return push.Overfull
 	}
-	defer r.held.give(int64(size)) // of the body itself
+	defer r.Hold.Give(int64(size)) // of the body itself
 	for made, due := 0, int64(0); ; {
 		rec, err := from.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			if !r.held.take(due) {
-				return overfull
+			if !r.Hold.Take(due) {
+				return push.Overfull
 			}
 			return nil
 		case err != nil: // can't happen: it reads from memory
@@ -259,8 +237,8 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 			return tooLarge
 		}
 		if due += int64(max(made, size)-before) + recordSize; due >= atOnce {
-			if !r.held.take(due) {
-				return overfull
+			if !r.Hold.Take(due) {
+				return push.Overfull
 			}
 			due = 0
 		}
