@@ -88,6 +88,7 @@ var notFuzzed = map[string]string{
 	"internal/operations/observe":  "records of flowd itself, read by encoding/json",
 	"internal/operations/tap":      "parameters of its own commands; the expression is fuzzed by engine/expr",
 	"internal/operations/pipetest": "tests that config has decoded",
+	"internal/network/otlp":        "variables of the environment",
 	"internal/formats/registry":    "the configuration, decoded by schema",
 	"internal/testing/steptest":    "text in a test",
 	"processors/decode":            "internal/formats/codec",

@@ -36,6 +36,7 @@ var Families = []Family{
 	{Name: "mqtt", Inputs: []string{"mqtt"}, Outputs: []string{"mqtt"}},
 	{Name: "nats", Inputs: []string{"nats"}, Outputs: []string{"nats"}, Caches: []string{"nats_kv"},
 		Queues: []string{"nats", "tls", "ws", "wss"}, More: []string{"service.cluster", "flowd worker", "flowd pool"}},
+	{Name: "otel", More: []string{"service.metrics.otlp", "service.log.otlp", "service.tracing"}},
 	{Name: "parquet", More: []string{"format parquet"}},
 	{Name: "protobuf", More: []string{"format protobuf"}},
 	{Name: "rabbitmq", Inputs: []string{"rabbitmq"}, Outputs: []string{"rabbitmq"},
