@@ -21,6 +21,13 @@ type metaFields struct {
 	source MetaSource // has everything, for message number Meta.index; nil: the fields above have it
 }
 
+// TraceContext are the names of the metadata that says which trace a message belongs to, as the W3C defines them. Inputs read
+// them from the headers, attributes or fields of a message, and outputs send them on.
+var TraceContext = [...]string{"traceparent", "tracestate", "baggage"}
+
+// IsTraceContext reports whether a name is one of [TraceContext].
+func IsTraceContext(name string) bool { return slices.Contains(TraceContext[:], name) }
+
 // MetaSource makes the metadata of several messages on demand, for inputs with much metadata of which most pipelines use
 // little. It must be a pointer, since sources are compared with ==. It never changes, and is safe for concurrent use.
 type MetaSource interface {

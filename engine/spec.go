@@ -155,6 +155,8 @@ type EngineSpec struct {
 
 	ExactlyOnce bool `yaml:"exactly_once" doc:"Write in transactions that also settle what was read: from Kafka to Kafka, on one cluster. Consumers that read only committed messages never see duplicates."`
 
+	TraceContext *bool `yaml:"trace_context" default:"true" doc:"Messages keep the context of a trace that they arrive with: the headers traceparent, tracestate and baggage, which outputs send on. With false, they are removed when a message is read."`
+
 	Limits struct {
 		Expression expr.Limits `yaml:"expression" doc:"Limits of one evaluation of an expression or a template; beyond them the message fails."`
 	} `yaml:"limits" doc:"Limits of the work on one message."`

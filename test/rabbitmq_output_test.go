@@ -82,6 +82,13 @@ func TestRabbitMQOutages(t *testing.T) {
 		},
 		Payloads: []string{"1", "2", "3", "4", "5"},
 		Greets:   true,
+		Headers: func(t *testing.T) map[string]string {
+			all := map[string]string{}
+			for name, value := range b.Take(t, q, 1)[0].Headers {
+				all[name], _ = value.(string)
+			}
+			return all
+		},
 	}.Run(t)
 }
 

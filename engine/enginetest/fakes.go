@@ -137,6 +137,7 @@ type Write struct {
 type Sink struct {
 	Fail    func(body string) error     // its error fails one message
 	FailAll func(bodies []string) error // its error fails the whole write
+	See     func(m *engine.Message)     // called for each message
 	Delay   time.Duration               // of each write
 	Block   chan struct{}               // when set, writes wait until it is closed
 	Ordered bool                        // it is sequential; see engine.Traits
@@ -169,6 +170,9 @@ func (s *Sink) Write(ctx context.Context, b *engine.Batch) error {
 	for m := range b.All() {
 		body := string(m.Bytes())
 		all = append(all, body)
+		if s.See != nil {
+			s.See(m)
+		}
 		if s.Fail != nil {
 			if err := s.Fail(body); err != nil {
 				m.Fail(err)

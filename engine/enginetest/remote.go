@@ -28,6 +28,9 @@ type Remote struct {
 	// Greets says that the server must answer before it gets a message, so that nothing is written to a server that never
 	// answers. Otherwise, a message that is sent and not answered counts as an attempt.
 	Greets bool
+	// Headers returns the headers, attributes or fields by name of the message that has arrived, which is the only one. nil: the
+	// server keeps nothing but payloads.
+	Headers func(t *testing.T) map[string]string
 }
 
 // Outage is the environment variable that says how long servers are down in [Remote.Run], such as "60s"; 500ms by default.
@@ -40,6 +43,27 @@ func (o Remote) Run(t *testing.T) {
 	away, err := time.ParseDuration(cmp.Or(os.Getenv(Outage), "500ms"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.Headers != nil {
+		t.Run("the context of a trace arrives", func(t *testing.T) {
+			out, b := o.Reach(t, newWire(t))(), Batch(o.Payloads[0])
+			for m := range b.All() {
+				for name, value := range trace {
+					m.Meta = m.Meta.With(name, value)
+				}
+			}
+			opened(t, out)
+			if fates := WriteFates(b, out.Write(t.Context(), b)); slices.Contains(fates, "failed") {
+				t.Error(fates)
+			}
+			closed(t, out)
+			got := o.Headers(t)
+			for name, want := range trace {
+				if got[name] != want {
+					t.Errorf("%s arrived as %q, want %q", name, got[name], want)
+				}
+			}
+		})
 	}
 	for _, tt := range []struct {
 		name     string
@@ -125,6 +149,10 @@ func (o Remote) check(t *testing.T, rep runtime.Report, src *tap, dlq *Sink) {
 		t.Errorf("arrived: %q, want %q", got, want)
 	}
 }
+
+// trace is the context of a trace, from the examples of the W3C.
+var trace = map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	"tracestate": "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7", "baggage": "userId=alice,serverNode=DF%2028"}
 
 // failing says whether the output "out" is not ready.
 func failing(plan *runtime.Plan) bool {

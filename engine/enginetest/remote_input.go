@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ type RemoteInput struct {
 	Reach func(t *testing.T, wire *Wire) (component string)
 	// Send gives the server messages to deliver, in this order. It does not use the wire.
 	Send func(t *testing.T, payloads ...string)
+	// SendHeaders sends one message with headers, attributes or fields. nil: the server keeps nothing but payloads.
+	SendHeaders func(t *testing.T, payload string, headers map[string]string)
 	// Body returns the payload that was sent for the payload of a message. nil: they are equal.
 	Body func(message string) (payload string)
 	// Left returns how many messages the server would still deliver. nil: the server does not know.
@@ -106,6 +109,21 @@ func (in RemoteInput) Run(t *testing.T) {
 		<-time.After(50 * time.Millisecond)
 		promptly(t, func() { r.end(t) })
 	})
+	if in.SendHeaders != nil {
+		t.Run("the context of a trace travels on", func(t *testing.T) {
+			r := in.start(t, 1, func(*Wire) {})
+			r.connected(t)
+			r.sent = []string{`{"n":0}`}
+			in.SendHeaders(t, r.sent[0], trace)
+			r.delivered(t)
+			r.end(t)
+			for name, want := range trace {
+				if r.added[name] != want {
+					t.Errorf("%s is %v in the metadata that outputs pass on, want %q", name, r.added[name], want)
+				}
+			}
+		})
+	}
 	if in.Shared {
 		t.Run("several instances", func(t *testing.T) {
 			r := in.start(t, 3, func(*Wire) {})
@@ -130,12 +148,14 @@ type reading struct {
 	ran   chan runtime.Report
 	ended sync.Once
 	sent  []string
+	added map[string]any // what outputs pass on of a message that was delivered
 }
 
 // start starts a pipeline with a number of instances of the input. begin disturbs the wire first.
 func (in RemoteInput) start(t *testing.T, instances int, begin func(*Wire)) *reading {
 	t.Helper()
 	r := &reading{RemoteInput: in, wire: newWire(t), dst: &Sink{}, ran: make(chan runtime.Report, 1)}
+	r.dst.See = func(m *engine.Message) { r.added = maps.Collect(m.Meta.Added()) }
 	use, _, problems := specOf[engine.Input](t, in.Reach(t, r.wire))
 	if len(problems) > 0 {
 		t.Fatal(problems)

@@ -133,7 +133,7 @@ func (b *builder) build() *Plan {
 	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
 	b.plan.Observers, b.plan.End = b.options.Observers, b.spot(engine.Spot{Kind: engine.EndSpot})
 	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
-	b.plan.ExactlyOnce = e.ExactlyOnce
+	b.plan.ExactlyOnce, b.plan.Untraced = e.ExactlyOnce, e.TraceContext != nil && !*e.TraceContext
 	b.plan.Restart = e.Restart
 	b.plan.Restart.Backoff = cmp.Or(e.Restart.Backoff, time.Second)
 	b.plan.Restart.MaxBackoff = max(b.plan.Restart.Backoff, cmp.Or(e.Restart.MaxBackoff, 30*time.Second))

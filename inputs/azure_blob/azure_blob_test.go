@@ -274,6 +274,8 @@ func TestConnectionsThatBreak(t *testing.T) {
 				s.Put(fmt.Sprintf("%05d", sent), p+"\n")
 			}
 		},
+		SendHeaders: func(_ *testing.T, payload string, headers map[string]string) { s.PutWith("1", payload+"\n", headers) },
+
 		Left:   func(*testing.T) int { return len(s.Keys()) },
 		Shared: true,
 	}.Run(t)

@@ -124,8 +124,8 @@ the sender's event id keeps it from counting twice.
 Metadata: http_method, http_path, http_query, http_remote, and headers under their
 names in lower case, except those with credentials; if a reply output is configured,
 also http_request and http_record, which it uses. The headers of a trace (traceparent,
-tracestate, baggage) travel on: outputs send them as headers. To stop them, remove them:
-meta: {traceparent: nil}.
+tracestate, baggage) travel on: outputs send them as headers. engine.trace_context switches
+that off.
 
     inputs:
       web: {http_server: {listen: "127.0.0.1:8080", path: /events}}

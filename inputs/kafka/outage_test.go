@@ -101,6 +101,14 @@ func TestConnectionsThatBreak(t *testing.T) {
 				c.Send(t, &kgo.Record{Topic: topic, Value: []byte(p)})
 			}
 		},
+		SendHeaders: func(t *testing.T, payload string, headers map[string]string) {
+			r := &kgo.Record{Topic: topic, Value: []byte(payload)}
+			for name, value := range headers {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+			}
+			sent++
+			c.Send(t, r)
+		},
 		Left:   func(t *testing.T) int { return sent - int(c.Committed(t, "g", topic)) },
 		Shared: true,
 	}.Run(t)

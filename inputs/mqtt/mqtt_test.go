@@ -501,6 +501,18 @@ func TestConnectionsThatBreak(t *testing.T) {
 			t.Parallel()
 			s := mqtttest.Shared(t)
 			topic := ""
+			var sendHeaders func(t *testing.T, payload string, headers map[string]string)
+			if v != "3.1.1" { // which has no user properties
+				sendHeaders = func(t *testing.T, payload string, headers map[string]string) {
+					p := &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload), Properties: &paho.PublishProperties{}}
+					for name, value := range headers {
+						p.Properties.User.Add(name, value)
+					}
+					c := s.Client(t)
+					c.Send(t, p)
+					c.Leave()
+				}
+			}
 			enginetest.RemoteInput{
 				Reach: func(t *testing.T, wire *enginetest.Wire) string {
 					topic = mqtttest.Name()
@@ -512,7 +524,8 @@ func TestConnectionsThatBreak(t *testing.T) {
 					c.Publish(t, topic, 1, payloads...)
 					c.Leave()
 				},
-				Answers: 5,
+				SendHeaders: sendHeaders,
+				Answers:     5,
 			}.Run(t)
 		})
 	}

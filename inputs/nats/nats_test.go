@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -518,6 +519,15 @@ func TestConnectionsThatBreak(t *testing.T) {
 				"declare": {"consumer": {"start": "all", "ack_wait": "1s"}}}}`, wire.Over(s.URL)) // lost messages are redelivered soon
 		},
 		Send: func(t *testing.T, payloads ...string) { s.Send(t, "s.a", payloads...) },
+		SendHeaders: func(t *testing.T, payload string, headers map[string]string) {
+			m := &client.Msg{Subject: "s.a", Data: []byte(payload), Header: client.Header{}}
+			for name, value := range headers {
+				m.Header.Set(http.CanonicalHeaderKey(name), value) // as OpenTelemetry's carrier for HTTP does
+			}
+			if _, err := s.JS.PublishMsg(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Left: func(t *testing.T) int {
 			info := s.Info(t, "S", "c")
 			return info.NumAckPending + int(info.NumPending)

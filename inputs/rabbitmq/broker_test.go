@@ -577,7 +577,14 @@ func TestConnectionsThatBreak(t *testing.T) {
 			q = b.Queue(t, nil)
 			return fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q}}`, wire.Over(b.URL), q)
 		},
-		Send:   func(t *testing.T, payloads ...string) { b.Send(t, q, payloads...) },
+		Send: func(t *testing.T, payloads ...string) { b.Send(t, q, payloads...) },
+		SendHeaders: func(t *testing.T, payload string, headers map[string]string) {
+			p := amqp091.Publishing{Body: []byte(payload), Headers: amqp091.Table{}}
+			for name, value := range headers {
+				p.Headers[name] = value
+			}
+			b.Publish(t, q, p)
+		},
 		Left:   func(t *testing.T) int { return b.Ready(t, q) },
 		Shared: true,
 	}.Run(t)

@@ -431,6 +431,15 @@ func TestConnectionsThatBreak(t *testing.T) {
 				wire.Over(redistest.URL(t)), key)
 		},
 		Send: func(t *testing.T, payloads ...string) { add(t, c, key, payloads...) },
+		SendHeaders: func(t *testing.T, payload string, headers map[string]string) {
+			fields := []string{"payload", payload}
+			for name, value := range headers {
+				fields = append(fields, name, value)
+			}
+			if err := c.XAdd(t.Context(), &goredis.XAddArgs{Stream: key, Values: fields}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Left: func(t *testing.T) int {
 			all := c.XInfoGroups(t.Context(), key).Val()
 			return int(all[0].Pending + all[0].Lag)

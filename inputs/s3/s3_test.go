@@ -50,6 +50,10 @@ func TestConnectionsThatBreak(t *testing.T) {
 				s.Put(t, fmt.Sprintf("%05d", sent), p+"\n")
 			}
 		},
+		SendHeaders: func(t *testing.T, payload string, headers map[string]string) {
+			s.PutWith(t, "1", payload+"\n", headers)
+		},
+
 		Left:   func(t *testing.T) int { return len(s.Keys(t)) },
 		Shared: true,
 	}.Run(t)

@@ -406,7 +406,14 @@ func TestConnectionsThatBreak(t *testing.T) {
 			t.Setenv("AWS_ENDPOINT_URL", wire.Over(s.Listen()))
 			return `{"sqs": {"queue": "orders", "wait": "1s"}}`
 		},
-		Send:   func(_ *testing.T, payloads ...string) { s.Put("orders", payloads...) },
+		Send: func(_ *testing.T, payloads ...string) { s.Put("orders", payloads...) },
+		SendHeaders: func(_ *testing.T, payload string, headers map[string]string) {
+			all := map[string]fakesqs.Attribute{}
+			for name, value := range headers {
+				all[name] = fakesqs.Attribute{DataType: "String", StringValue: value}
+			}
+			s.PutWith("orders", payload, all)
+		},
 		Left:   func(*testing.T) int { return len(s.Bodies("orders")) },
 		Shared: true,
 	}.Run(t)

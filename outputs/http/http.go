@@ -38,6 +38,7 @@ Sends messages as HTTP requests.
 The response status decides: 2xx means delivered; 401 and 403 are of class auth; 408, 425, 429
 and 5xx are transient, and Retry-After is honoured; other 4xx reject the message. Redirects are
 not followed. With one request per message, metadata that steps have set is sent as headers.
+A request with several messages has the headers of a trace if all belong to the same one.
 
 If nothing was sent, because the server can't be reached, its name does not resolve or TLS
 fails, the output is held: no attempt is counted. From time to time flowd connects, without a
@@ -128,7 +129,9 @@ func (o *output) calls(b *engine.Batch) []*request {
 		c.body = append(c.body, body...)
 	}
 	for _, c := range calls {
-		c.complete(o.cfg.Batch)
+		if c.complete(o.cfg.Batch); c.oneTrace() {
+			o.cfg.SetTrace(c.header, c.msgs[0].Meta)
+		}
 	}
 	return calls
 }
@@ -158,6 +161,19 @@ func (c *request) complete(batch string) {
 	if c.header.Get("Content-Type") == "" {
 		c.header.Set("Content-Type", kind)
 	}
+}
+
+// oneTrace reports whether all messages have the same parent in a trace.
+func (c *request) oneTrace() bool {
+	first, ok := c.msgs[0].Meta.Get("traceparent")
+	text, _ := first.(string)
+	for _, m := range c.msgs[1:] {
+		v, _ := m.Meta.Get("traceparent")
+		if other, _ := v.(string); other != text {
+			return false
+		}
+	}
+	return ok
 }
 
 func (c *request) key() string {

@@ -59,19 +59,24 @@ func TestAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var got []string
+	var headers map[string]string
 	enginetest.Remote{
 		Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 			got = nil
 			s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
-				got = append(got, strings.TrimPrefix(r.URL.Path, "/"))
+				got, headers = append(got, strings.TrimPrefix(r.URL.Path, "/")), map[string]string{}
+				for name := range r.Header {
+					headers[strings.ToLower(name)] = r.Header.Get(name)
+				}
 			})
 			return func() engine.Output {
 				return enginetest.New(t, engine.Outputs, `{"http": "`+wire.Over(s.URL)+`/$(raw())"}`)
 			}
 		},
 		Arrived:  func(*testing.T) []string { return got },
+		Headers:  func(*testing.T) map[string]string { return headers },
 		Payloads: []string{"1", "2", "3", "4", "5"},
 	}.Run(t)
 }
@@ -397,4 +402,35 @@ func TestPayloadsOfAllKinds(t *testing.T) {
 	defer s.Close()
 	o := enginetest.New(t, engine.Outputs, `{"http": "`+s.URL+`"}`)
 	enginetest.Carries(t, o, func(*testing.T, int) [][]byte { return got })
+}
+
+// A request has room for one trace, so several messages must belong to it.
+func TestTheTraceOfARequestWithSeveralMessages(t *testing.T) {
+	for _, tt := range []struct {
+		name, fields string
+		traces       []string
+		want         string
+	}{
+		{"one trace", `"batch": "lines"`, []string{"00-1", "00-1"}, "00-1"},
+		{"several traces", `"batch": "lines"`, []string{"00-1", "00-2"}, ""},
+		{"some without", `"batch": "array"`, []string{"00-1", ""}, ""},
+		{"one message", `"batch": "array"`, []string{"00-1"}, "00-1"},
+		{"the configuration", `"batch": "array", "headers": {"Traceparent": "00-3"}`, []string{"00-1"}, "00-3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.Header.Get("Traceparent")) })
+			o := make1(t, s, `{"http": {"url": "URL", `+tt.fields+`}}`)
+			b, i := enginetest.Batch([]string{"1", "2"}[:len(tt.traces)]...), 0
+			for m := range b.All() {
+				if tt.traces[i] != "" {
+					m.Meta = m.Meta.With("traceparent", tt.traces[i])
+				}
+				i++
+			}
+			if err := o.Write(t.Context(), b); err != nil || !slices.Equal(got, []string{tt.want}) {
+				t.Errorf("got %q, error %v, want one request with %q", got, err, tt.want)
+			}
+		})
+	}
 }

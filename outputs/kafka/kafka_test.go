@@ -87,6 +87,13 @@ func TestAServerThatIsAway(t *testing.T) {
 		},
 		Payloads: []string{"1", "2", "3", "4", "5"},
 		Greets:   true,
+		Headers: func(t *testing.T) map[string]string {
+			all := map[string]string{}
+			for _, h := range c.Read(t, topic)[0].Headers {
+				all[h.Key] = string(h.Value)
+			}
+			return all
+		},
 	}.Run(t)
 }
 

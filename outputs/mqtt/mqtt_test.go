@@ -383,6 +383,16 @@ func TestAServerThatIsAway(t *testing.T) {
 			s := mqtttest.Shared(t)
 			var c *mqtttest.Client
 			payloads := []string{"1", "2", "3", "4", "5"}
+			var headers func(t *testing.T) map[string]string
+			if v != "3.1.1" { // which has no user properties
+				headers = func(t *testing.T) map[string]string {
+					all := map[string]string{}
+					for _, u := range c.Next(t).Properties.User {
+						all[u.Key] = u.Value
+					}
+					return all
+				}
+			}
 			enginetest.Remote{
 				Reach: func(t *testing.T, wire *enginetest.Wire) func() engine.Output {
 					topic := mqtttest.Name()
@@ -400,6 +410,7 @@ func TestAServerThatIsAway(t *testing.T) {
 				},
 				Payloads: payloads,
 				Greets:   true,
+				Headers:  headers,
 			}.Run(t)
 		})
 	}

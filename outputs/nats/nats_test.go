@@ -66,6 +66,13 @@ func TestAServerThatIsAway(t *testing.T) {
 		Arrived:  func(t *testing.T) []string { return s.Payloads(t, "S") },
 		Payloads: []string{"1", "2", "3", "4", "5"},
 		Greets:   true,
+		Headers: func(t *testing.T) map[string]string {
+			all := map[string]string{}
+			for name, values := range s.All(t, "S")[0].Header {
+				all[name] = values[0]
+			}
+			return all
+		},
 	}.Run(t)
 }
 

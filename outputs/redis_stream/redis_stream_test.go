@@ -73,6 +73,13 @@ func TestAServerThatIsAway(t *testing.T) {
 		},
 		Payloads: []string{"1", "2", "3", "4", "5"},
 		Greets:   true,
+		Headers: func(t *testing.T) map[string]string {
+			all := map[string]string{}
+			for name, value := range redistest.Client(t, url).XRange(t.Context(), key, "-", "+").Val()[0].Values {
+				all[name] = value.(string)
+			}
+			return all
+		},
 	}.Run(t)
 }
 

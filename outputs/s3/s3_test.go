@@ -33,6 +33,7 @@ func TestAServerThatIsAway(t *testing.T) {
 			return all
 		},
 		Payloads: payloads,
+		Headers:  func(t *testing.T) map[string]string { return s.Metadata(t, s.Keys(t)[0]) },
 	}.Run(t)
 }
 

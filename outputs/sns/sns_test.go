@@ -103,6 +103,20 @@ func TestAServerThatIsAway(t *testing.T) {
 		},
 		Arrived:  func(*testing.T) []string { return s.messages },
 		Payloads: []string{"1", "2", "3", "4", "5"},
+		Headers: func(*testing.T) map[string]string {
+			fields := map[string]string{}
+			for _, f := range s.fields {
+				name, value, _ := strings.Cut(f, "=")
+				fields[name] = value
+			}
+			all := map[string]string{}
+			for name, value := range fields {
+				if entry, ok := strings.CutSuffix(name, ".Name"); ok {
+					all[value] = fields[entry+".Value.StringValue"]
+				}
+			}
+			return all
+		},
 	}.Run(t)
 }
 

@@ -95,6 +95,13 @@ func TestAServerThatIsAway(t *testing.T) {
 		},
 		Arrived:  func(*testing.T) []string { return s.Bodies("orders") },
 		Payloads: []string{"1", "2", "3", "4", "5"},
+		Headers: func(*testing.T) map[string]string {
+			all := map[string]string{}
+			for name, a := range s.Messages("orders")[0].Attributes {
+				all[name] = a.StringValue
+			}
+			return all
+		},
 	}.Run(t)
 }
 

@@ -70,6 +70,9 @@ rejected. Redirects are followed if they lead to the same scheme, host and
 port with the same method. Pass data in a URL through url_encode() if it may contain
 characters other than letters and digits.
 
+A request belongs to the trace of its message: its metadata traceparent, tracestate and
+baggage is sent as headers. engine.trace_context switches that off.
+
 A response counts against engine.max_in_flight.bytes as it arrives. If there is no room
 for a long one, its message waits, and the call is made again when there is room.
 
@@ -171,6 +174,7 @@ func (s *step) Prepare(m *engine.Message) (*request, error) {
 
 // forward adds metadata to the headers.
 func (s *step) forward(header http.Header, meta engine.Meta) {
+	s.cfg.SetTrace(header, meta)
 	for _, name := range s.cfg.Forward {
 		if v, ok := meta.Get(name); ok {
 			httpx.SetHeader(header, name, v)

@@ -146,7 +146,7 @@ func TestMetadata(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 	})
 	p := opened(t, s,
-		`{"url": "URL", "metadata": ["LINK", "ETag"], "forward": ["traceparent", "n", "none"], "headers": {"X-Id": "$(id)"}}`)
+		`{"url": "URL", "metadata": ["LINK", "ETag"], "forward": ["n", "none"], "headers": {"X-Id": "$(id)"}}`)
 	b := enginetest.Batch(`{"id":7}`)
 	for m := range b.All() {
 		m.Meta = engine.Meta{}.With("traceparent", "00-1\r\nX: y").With("n", 5).With("secret", "x")

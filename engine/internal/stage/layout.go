@@ -41,6 +41,7 @@ type Layout struct {
 	Failure     Policy
 	MaxReplay   int
 	ExactlyOnce bool
+	Untraced    bool // messages lose the context of a trace when they are read
 	Restart     engine.Restart
 	Timeout     time.Duration  // of calls that have none
 	Limit       *limit.Limiter // over all inputs, or nil

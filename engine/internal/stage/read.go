@@ -206,12 +206,25 @@ func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engi
 	rd.Leave()
 	rd.layout.EmitEvent(engine.Event{Kind: engine.EventDispatch, Name: rd.plan.Name, N: n})
 	rd.figures.received.Add(int64(n))
+	if rd.layout.Untraced {
+		untrace(b)
+	}
 	now := time.Now()
 	rd.figures.sees(&slab(b).Msgs[n-1], now)
 	rd.openLedger(b, acker, now)
 	rd.figures.bytes.Add(int64(slab(b).Bytes))
 	rd.admit(ctx, work, b)
 	return true
+}
+
+// untrace removes the context of a trace from messages.
+func untrace(b *engine.Batch) {
+	for i := range slab(b).Msgs { // All would leave out records that the framing has refused
+		m := &slab(b).Msgs[i]
+		for _, name := range engine.TraceContext {
+			m.Meta = m.Meta.Without(name)
+		}
+	}
 }
 
 // openLedger opens a ledger for messages that have been counted, and charges their bytes.

@@ -56,6 +56,15 @@ func (c *Calls) Free(name string) bool {
 	return true
 }
 
+// SetTrace adds the headers of the trace that a message belongs to, except those that the configuration sets.
+func (c *Calls) SetTrace(header http.Header, meta engine.Meta) {
+	for _, name := range engine.TraceContext {
+		if v, ok := meta.Get(name); ok && v != nil && c.Free(name) {
+			SetHeader(header, name, v)
+		}
+	}
+}
+
 // Caller makes requests. Between Open and Close, it is safe for concurrent use.
 type Caller struct {
 	cfg     *Calls

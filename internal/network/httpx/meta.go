@@ -17,9 +17,11 @@ var left = map[string]bool{
 	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// traceContext are headers of a trace that the request belongs to, as the W3C defines them. They travel on with the message:
-// outputs send them as headers, unlike the other headers of a request.
-var traceContext = map[string]bool{"Traceparent": true, "Tracestate": true, "Baggage": true}
+// isTrace reports whether a header says which trace a request belongs to. These headers travel on with the message: outputs send
+// them as headers, unlike the other headers of a request.
+func isTrace(name string) bool {
+	return slices.ContainsFunc(engine.TraceContext[:], func(t string) bool { return strings.EqualFold(t, name) })
+}
 
 // becomes reports whether a header becomes metadata. Headers with an underscore do not, so that a client can't
 // imitate flowd's own metadata, whose names have one.
@@ -93,13 +95,13 @@ func tell(r *http.Request) (t *told, size int) {
 	}
 	for i, name := range t.names {
 		t.values[i] = strings.Join(r.Header[name], ", ")
-		if !traceContext[name] {
+		if !isTrace(name) {
 			add(strings.ToLower(name), t.values[i])
 		}
 	}
 	own := len(names)
 	for i, name := range t.names {
-		if traceContext[name] {
+		if isTrace(name) {
 			add(strings.ToLower(name), t.values[i])
 		}
 	}

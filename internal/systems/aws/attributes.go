@@ -36,8 +36,8 @@ type Attribute struct {
 func (a *Attribute) Size() int { return len(a.Name) + len(a.Type) + len(a.Text) + len(a.Binary) }
 
 // Attributes returns the metadata of m as attributes, and their size in bytes. It leaves out the metadata that the input has
-// set itself, empty values, and names that are not valid for an attribute. A message may have ten attributes. If a dead
-// letter has more, its error_* metadata is left out as far as necessary.
+// set itself, empty values, and names that are not valid for an attribute. A message may have ten attributes. If it has more,
+// the context of a trace is left out as far as necessary, and so is the error_* metadata of a dead letter.
 func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 	for name, v := range m.Meta.Added() {
 		a, ok, err := attribute(names.Out(name), v)
@@ -52,8 +52,9 @@ func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 			all = append(all, a)
 		}
 	}
-	if len(all) > mostAttributes && m.Err() != nil {
-		all = withoutErrors(all)
+	all = fewer(all, engine.IsTraceContext)
+	if m.Err() != nil {
+		all = fewer(all, func(name string) bool { return strings.HasPrefix(name, "error_") })
 	}
 	if len(all) > mostAttributes {
 		return nil, 0, engine.Errorf(engine.Rejected,
@@ -109,6 +110,7 @@ func (f FIFO) FromReceived(w *types.Message) (o Outgoing) {
 		o.Size += a.Size()
 	}
 	system := func(name types.MessageSystemAttributeName) string { return w.Attributes[string(name)] }
+	o.Trace = system(types.MessageSystemAttributeNameAWSTraceHeader)
 	f.finish(&o, system(types.MessageSystemAttributeNameMessageGroupId), aws.ToString(w.MessageId),
 		system(types.MessageSystemAttributeNameMessageDeduplicationId))
 	return o
@@ -133,6 +135,7 @@ func (f FIFO) FromMetadata(payload []byte, meta map[string]any) (o Outgoing) {
 		}
 	}
 	text := func(name string) string { s, _ := meta[name].(string); return s }
+	o.Trace = text("trace_header")
 	f.finish(&o, text("message_group_id"), text("message_id"), text("dedupe_id"))
 	return o
 }
@@ -153,11 +156,11 @@ func (f FIFO) finish(o *Outgoing, group, id, dedupe string) {
 	o.Lanes[1] = "group " + o.Group
 }
 
-// withoutErrors removes error_* attributes, the last first, until the number of attributes is within the limit.
-func withoutErrors(all []Attribute) []Attribute {
+// fewer removes attributes that may be left out, the last first, until the number of attributes is within the limit.
+func fewer(all []Attribute, optional func(name string) bool) []Attribute {
 	for i := len(all) - 1; i >= 0 && len(all) > mostAttributes; i-- {
-		if strings.HasPrefix(all[i].Name, "error_") {
-			all = append(all[:i], all[i+1:]...)
+		if optional(all[i].Name) {
+			all = slices.Delete(all, i, i+1)
 		}
 	}
 	return all

@@ -38,7 +38,8 @@ func init() {
 // names converts the names of message attributes.
 var names = metadata.Names{Prefix: "attribute_", Own: func(name string) bool { return reserved[name] }}
 
-// Meta returns the metadata of a received message, added to owner. A sender can't forge the values that the queue sets.
+// Meta returns the metadata of a received message, added to owner. A sender can't forge the values that the queue sets. A trace
+// that only AWSTraceHeader names becomes traceparent, which outputs pass on.
 func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 	m := owner.With("message_id", aws.ToString(w.MessageId))
 	for _, o := range systemAttributes {
@@ -58,6 +59,11 @@ func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 	m = m.Own()
 	for name, a := range w.MessageAttributes {
 		m = m.With(names.In(name), Value(aws.ToString(a.DataType), aws.ToString(a.StringValue), a.BinaryValue))
+	}
+	if _, ok := w.MessageAttributes["traceparent"]; !ok {
+		if text := traceparent(w.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]); text != "" {
+			m = m.With("traceparent", text)
+		}
 	}
 	return m
 }

@@ -26,6 +26,7 @@ type Outgoing struct {
 	Attributes    []Attribute
 	Group, Dedupe string // "" means none
 	Delay         int32  // seconds
+	Trace         string // AWSTraceHeader; "" means none
 	Entry
 }
 
@@ -43,6 +44,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	if o.Err == nil {
 		o.Attributes, size, o.Err = Attributes(m)
 	}
+	o.Trace = traceHeader(m.Meta)
 	if o.Size = len(o.Body) + size; o.Err == nil {
 		o.Err = Fits(o.Size, most)
 	}
@@ -139,6 +141,10 @@ func (o *Outgoing) entry(n int) types.SendMessageBatchRequestEntry {
 		a := &o.Attributes[i]
 		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary,
 			StringValue: Optional(a.Text)}
+	}
+	if o.Trace != "" {
+		e.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
+			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"), StringValue: &o.Trace}}
 	}
 	return e
 }

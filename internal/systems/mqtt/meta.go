@@ -168,7 +168,7 @@ func SetProperties(p *Properties, meta engine.Meta, dead bool) {
 	}
 	add := func(name string, v any) {
 		text := metadata.Text(v)
-		if dead || strings.HasPrefix(name, "error_") {
+		if dead || strings.HasPrefix(name, "error_") || engine.IsTraceContext(name) {
 			text = clean(text)
 		}
 		p.User = append(p.User, User{Key: name, Value: text})

@@ -61,9 +61,31 @@ func Start(t testing.TB) *Server {
 
 // Put writes a blob.
 func (s *Server) Put(key, body string) {
+	s.PutWith(key, body, map[string]string{"origin": "test"})
+}
+
+// PutWith writes a blob with metadata.
+func (s *Server) PutWith(key, body string, metadata map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(key, &Blob{Body: body, Header: http.Header{"X-Ms-Meta-Origin": {"test"}}})
+	b := &Blob{Body: body, Header: http.Header{}}
+	for name, value := range metadata {
+		b.Header.Set(metadataPrefix+name, value)
+	}
+	s.put(key, b)
+}
+
+const metadataPrefix = "X-Ms-Meta-"
+
+// Metadata is that of the blob with a key.
+func (s *Server) Metadata(key string) map[string]string {
+	all := map[string]string{}
+	for name, values := range s.Get(key).Header {
+		if name, ok := strings.CutPrefix(name, metadataPrefix); ok {
+			all[strings.ToLower(name)] = values[0]
+		}
+	}
+	return all
 }
 
 func (s *Server) put(key string, b *Blob) {

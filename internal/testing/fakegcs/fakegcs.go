@@ -76,10 +76,18 @@ func (s *Server) Expire() {
 
 // Put writes an object.
 func (s *Server) Put(key, body string) {
+	s.PutWith(key, body, map[string]string{"origin": "test"})
+}
+
+// PutWith writes an object with metadata.
+func (s *Server) PutWith(key, body string, metadata map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(key, &Object{Body: body, ContentType: "text/plain", Metadata: map[string]string{"origin": "test"}})
+	s.put(key, &Object{Body: body, ContentType: "text/plain", Metadata: metadata})
 }
+
+// Metadata is that of the object with a key.
+func (s *Server) Metadata(key string) map[string]string { return s.Get(key).Metadata }
 
 func (s *Server) put(key string, o *Object) {
 	s.clock++

@@ -231,10 +231,16 @@ func (s *Server) cut(w http.ResponseWriter, r *http.Request, after int) {
 // Put writes an object.
 func (s *Server) Put(t testing.TB, key, body string) {
 	t.Helper()
+	s.PutWith(t, key, body, map[string]string{"origin": "test"})
+}
+
+// PutWith writes an object with metadata.
+func (s *Server) PutWith(t testing.TB, key, body string, metadata map[string]string) {
+	t.Helper()
 	_, err := s.Client.PutObject(
 		context.WithoutCancel(t.Context()),
 		&s3.PutObjectInput{Bucket: aws.String(Bucket), Key: &key,
-			Body: strings.NewReader(body), Metadata: map[string]string{"origin": "test"}},
+			Body: strings.NewReader(body), Metadata: metadata},
 	)
 	if err != nil {
 		t.Fatalf("put %s: %v", key, err)
@@ -277,6 +283,16 @@ func (s *Server) Get(t testing.TB, key string) (body string, ok bool) {
 		t.Fatal(err)
 	}
 	return b.String(), true
+}
+
+// Metadata is that of an object.
+func (s *Server) Metadata(t testing.TB, key string) map[string]string {
+	t.Helper()
+	out, err := s.Client.HeadObject(context.WithoutCancel(t.Context()), &s3.HeadObjectInput{Bucket: aws.String(Bucket), Key: &key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Metadata
 }
 
 // Tags are those of an object.

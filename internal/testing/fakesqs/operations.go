@@ -20,6 +20,7 @@ type request struct {
 	QueueNamePrefix        string               `json:",omitempty"`
 	MessageBody            string               `json:",omitempty"`
 	MessageAttributes      map[string]Attribute `json:",omitempty"`
+	SystemAttributes       map[string]Attribute `json:"MessageSystemAttributes,omitempty"`
 	MessageGroupID         string               `json:"MessageGroupId,omitempty"`
 	MessageDeduplicationID string               `json:"MessageDeduplicationId,omitempty"`
 	ReceiptHandle          string               `json:",omitempty"`

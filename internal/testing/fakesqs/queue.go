@@ -33,6 +33,7 @@ type queue struct {
 type Message struct {
 	ID, Body, Group, Dedupe string
 	Attributes              map[string]Attribute
+	Trace                   string // AWSTraceHeader
 	Sent                    time.Time
 	Visible                 time.Time // from then on
 	Receives                int
@@ -72,27 +73,35 @@ func (s *Server) Delete(name string) {
 func (s *Server) Put(name string, bodies ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[name]
 	for _, b := range bodies {
-		r := &request{MessageBody: b}
-		if q.fifo {
-			group, _, _ := strings.Cut(b, ":")
-			r.MessageGroupID, r.MessageDeduplicationID = group, strconv.Itoa(q.sent)
-		}
-		if _, err := q.send(r, time.Now()); err != nil {
-			panic(err)
-		}
+		s.put(name, &request{MessageBody: b})
 	}
-	s.changed()
+}
+
+// PutTraced sends one message with the system attribute AWSTraceHeader.
+func (s *Server) PutTraced(name, body, header string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(name, &request{MessageBody: body, SystemAttributes: map[string]Attribute{"AWSTraceHeader": {StringValue: header}}})
 }
 
 // PutWith sends one message with attributes.
 func (s *Server) PutWith(name, body string, attributes map[string]Attribute) {
-	s.Put(name, body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.put(name, &request{MessageBody: body, MessageAttributes: attributes})
+}
+
+func (s *Server) put(name string, r *request) {
 	q := s.queues[name]
-	q.messages[len(q.messages)-1].Attributes = attributes
+	if q.fifo {
+		group, _, _ := strings.Cut(r.MessageBody, ":")
+		r.MessageGroupID, r.MessageDeduplicationID = group, strconv.Itoa(q.sent)
+	}
+	if _, err := q.send(r, time.Now()); err != nil {
+		panic(err)
+	}
+	s.changed()
 }
 
 // Messages are those in a queue, in the order in which they were sent.
@@ -151,7 +160,7 @@ func (q *queue) send(r *request, now time.Time) (object, error) {
 	m := &Message{
 		ID: fmt.Sprintf("%s-%d", q.name, q.sent), Body: r.MessageBody, Group: r.MessageGroupID,
 		Dedupe:     r.MessageDeduplicationID,
-		Attributes: r.MessageAttributes, Sent: now, Visible: now, number: q.sent,
+		Attributes: r.MessageAttributes, Trace: r.SystemAttributes["AWSTraceHeader"].StringValue, Sent: now, Visible: now, number: q.sent,
 	}
 	if r.DelaySeconds != nil {
 		m.Delay = time.Duration(*r.DelaySeconds) * time.Second
@@ -208,6 +217,9 @@ func (m *Message) wire() object {
 	if m.Group != "" {
 		system["MessageGroupId"], system["MessageDeduplicationId"], system["SequenceNumber"] = m.Group, m.Dedupe,
 			strconv.Itoa(m.number)
+	}
+	if m.Trace != "" {
+		system["AWSTraceHeader"] = m.Trace
 	}
 	if m.source != "" {
 		system["DeadLetterQueueSourceArn"] = m.source

@@ -19,6 +19,7 @@ type Server interface {
 	Put(key, body string)
 	Body(key string) string // "" where there is no object
 	Keys() []string         // sorted
+	Metadata(key string) map[string]string
 	Fault(f faults.Fault)
 }
 
@@ -62,6 +63,7 @@ func (start Outputs) Away(t *testing.T) {
 			}
 			return all
 		},
+		Headers:  func(*testing.T) map[string]string { return s.Metadata("1") },
 		Payloads: []string{`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":4}`, `{"id":5}`},
 	}.Run(t)
 }

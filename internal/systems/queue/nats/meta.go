@@ -69,6 +69,16 @@ var reserved = []string{"subject", "reply", "stream", "consumer", "sequence", "d
 // names converts the names of headers.
 var names = metadata.Names{Prefix: "header_", Own: func(name string) bool { return slices.Contains(reserved, name) }}
 
+// nameOf returns the metadata name of a header. OpenTelemetry's propagators for NATS write Traceparent, as HTTP libraries do.
+func nameOf(header string) string {
+	for _, name := range engine.TraceContext {
+		if strings.EqualFold(name, header) {
+			return name
+		}
+	}
+	return names.In(header)
+}
+
 // Get implements [engine.MetaSource].
 func (s *Arrivals) Get(i int, name string) (any, bool) {
 	m := s.All[i]
@@ -100,7 +110,23 @@ func (s *Arrivals) Get(i int, name string) (any, bool) {
 		}
 		return p.At, true
 	}
+	if engine.IsTraceContext(name) {
+		return headerValue(traceHeader(m.Header, name))
+	}
 	return headerValue(m.Header[names.Out(name)])
+}
+
+// traceHeader returns the values of a header in any case.
+func traceHeader(h client.Header, name string) []string {
+	if values := h[name]; values != nil {
+		return values
+	}
+	for sent, values := range h {
+		if strings.EqualFold(sent, name) {
+			return values
+		}
+	}
+	return nil
 }
 
 // headerValue returns the value of a header, or a list if it has several.
@@ -129,9 +155,13 @@ func (s *Arrivals) Meta(i int) engine.Meta {
 	}
 	owned := len(found)
 	h := s.All[i].Header
-	for _, name := range sortedNames(h) {
-		if v, ok := headerValue(h[name]); ok {
-			found, values = append(found, names.In(name)), append(values, v)
+	for _, header := range sortedNames(h) {
+		name := nameOf(header)
+		if slices.Contains(found[owned:], name) {
+			continue
+		}
+		if v, ok := s.Get(i, name); ok {
+			found, values = append(found, name), append(values, v)
 		}
 	}
 	return engine.MetaOf(found, values, owned)
@@ -169,10 +199,10 @@ func Headers(m engine.Meta) client.Header {
 }
 
 // CheckValues returns an error of class rejected if a header has a line break, which the client would replace by a space. In
-// error_* headers that does no harm, since they are for people.
+// error_* headers that does no harm, since they are for people, nor in the context of a trace, which is not valid anyway.
 func CheckValues(h client.Header) error {
 	for name, all := range h {
-		if strings.HasPrefix(name, "error_") {
+		if strings.HasPrefix(name, "error_") || engine.IsTraceContext(name) {
 			continue
 		}
 		for _, v := range all {
