@@ -11,10 +11,12 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/components/builds"
 	"github.com/flowd-io/flowd/internal/components/programs"
 	"github.com/flowd-io/flowd/internal/formats/registry"
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 	"github.com/flowd-io/flowd/internal/network/httpx"
+	"github.com/flowd-io/flowd/internal/network/otlp"
 	"github.com/flowd-io/flowd/internal/network/tlsconf"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/state/tables"
@@ -91,7 +93,21 @@ type History struct {
 
 // Metrics is `service.metrics`.
 type Metrics struct {
-	Listen string `yaml:"listen" check:"required" doc:"Address such as 0.0.0.0:9601, for Prometheus and kubelets. It has /metrics, /live and /ready without a token and TLS, shows no data and no errors, and changes nothing. Metrics of steps metric are only at service.listen, since their labels may be data."`
+	Listen string       `yaml:"listen" doc:"Address such as 0.0.0.0:9601, for Prometheus and kubelets. It has /metrics, /live and /ready without a token and TLS, shows no data and no errors, and changes nothing. Metrics of steps metric are only at service.listen, since their labels may be data."`
+	OTLP   *MetricsOTLP `yaml:"otlp" doc:"A receiver of OTLP that gets all metrics, beside the listener or instead of it. Their names and meaning are the same as at /metrics."`
+}
+
+// MetricsOTLP is `service.metrics.otlp`.
+type MetricsOTLP struct {
+	otlp.Sender `yaml:",inline"`
+	Interval    time.Duration `yaml:"interval" check:"min=1s,max=1h" doc:"Time between two requests. By default that of OTEL_METRIC_EXPORT_INTERVAL (in milliseconds), else 60s."`
+}
+
+// CheckConfig reports that nobody gets the metrics.
+func (m *Metrics) CheckConfig(report func(path, message, remedy string)) {
+	if m.Listen == "" && m.OTLP == nil {
+		report("", "nobody gets the metrics", "write `listen: 0.0.0.0:9601` for scrapers, or `otlp: {endpoint: URL}`")
+	}
 }
 
 // Notify is `service.notify`.
@@ -138,6 +154,11 @@ func (s Service) ConfigFiles() []string { return []string{s.TokenFile} }
 // CheckConfig reports settings that can't work together.
 func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	s.checkMetrics(report)
+	for path, set := range map[string]bool{"metrics.otlp": s.Metrics != nil && s.Metrics.OTLP != nil, "log.otlp": s.Log.OTLP != nil} {
+		if set && builds.Lacks("otel") {
+			report(path, "service."+path+" is not part of this build of flowd", builds.Remedy("otel"))
+		}
+	}
 	if s.Pipelines != "" && s.Listen == "" {
 		report("pipelines", "has no effect without service.listen", `write "listen: 127.0.0.1:9600", where the API listens`)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/otlp"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -15,6 +16,7 @@ import (
 type Log struct {
 	Level      string            `yaml:"level" check:"oneof=debug|info|warn|error" doc:"The lowest level that is logged; info by default. --log-level overrides it."`
 	Format     string            `yaml:"format" check:"oneof=text|json|logfmt" doc:"text is for people. With json or logfmt, everything on standard error is a record, the summary at the end included. By default it is text on a terminal; elsewhere log lines are logfmt, and the rest is text. --log-format overrides it."`
+	OTLP       *otlp.Sender      `yaml:"otlp" doc:"A receiver of OTLP that gets each line of the log, too. Lines that wait for it are limited; it never slows a pipeline."`
 	Components map[string]string `yaml:"components" check:"oneof=debug|info|warn|error" doc:"The lowest level of components, by the name of an input, step, batcher, output, cache or registry. It applies to this name in all pipelines of the process."`
 }
 

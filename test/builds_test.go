@@ -115,7 +115,7 @@ processors:
   - pool: {name: p, workers: remote, do: [{set: {a: 1}}]}
 resources:
   tables: {t: {sql: {driver: sqlite, dsn: x, query: y}, key: id}}
-service: {cluster: {listen: 127.0.0.1:7000}}
+service: {cluster: {listen: 127.0.0.1:7000}, metrics: {otlp: {}}, log: {otlp: {}}}
 outputs: {out: {s3: {bucket: x, key: y}}}
 `)
 	tells(command(t, repo, "", slim, "lint", file), 2,
@@ -124,6 +124,8 @@ outputs: {out: {s3: {bucket: x, key: y}}}
 		"avro is not part of this build of flowd "+remedy+"avro)",
 		"protobuf is not part of this build of flowd "+remedy+"protobuf)",
 		"service.cluster is not part of this build of flowd "+remedy+"nats)",
+		"service.metrics.otlp is not part of this build of flowd "+remedy+"otel)",
+		"service.log.otlp is not part of this build of flowd "+remedy+"otel)",
 		"sql is not part of this build of flowd "+remedy+"sql)",
 		`unknown output type "s3" (not part of this build: use a whole build, or one with -tags scribble,slim,aws)`)
 }

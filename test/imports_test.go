@@ -49,9 +49,9 @@ var importRules = []importRule{
 	{"engine/source", "engine internal/state/checkpoint internal/state/watermark"},
 	{"engine/cause", "engine"},
 	{"engine/enginetest", "engine engine/expr engine/internal/inside engine/runtime schema"},
-	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/fields internal/components/programs " +
-		"internal/formats/* internal/migrate/bloblang internal/network/* internal/pool/wire internal/program/manifest internal/state/tables " +
-		"internal/systems/secrets"},
+	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema internal/components/builds internal/components/fields " +
+		"internal/components/programs internal/formats/* internal/migrate/bloblang internal/network/* internal/pool/wire " +
+		"internal/program/manifest internal/state/tables internal/systems/secrets"},
 	{"config/yamltext", "schema internal/formats/codec"},
 
 	// A root package imports the plugins of its kind. A plugin never imports another one.
@@ -94,6 +94,7 @@ var importRules = []importRule{
 		"internal/operations/service"},
 	{"internal/operations/history", public + " internal/operations/observe"},
 	{"internal/operations/service", public + " internal/formats/framing internal/network/* internal/operations/history"},
+	{"internal/operations/telemetry", public + " internal/network/otlp"},
 	{"internal/operations/top", "internal/components/controls internal/operations/service"},
 	{"internal/operations/terminal", "internal/operations/top"},
 	{"internal/operations/*", public + " internal/operations/service"},

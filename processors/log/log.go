@@ -62,7 +62,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			}
 			attrs = append(attrs, slog.Any(name, plain(v)))
 		}
-		env.Log.LogAttrs(logsum.Each, level, printable(text), attrs...)
+		env.Log.LogAttrs(logsum.EachIn(ctx), level, printable(text), attrs...)
 		return nil
 	}), nil
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/network/call"
+	"github.com/flowd-io/flowd/internal/network/otlp"
 	"github.com/flowd-io/flowd/internal/operations/logsum"
+	"github.com/flowd-io/flowd/internal/operations/telemetry"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
@@ -75,12 +78,15 @@ type logging struct {
 	sums   *logsum.Handler
 	log    *slog.Logger
 
-	formats slog.Handler // writes a record in the format, whatever its level
+	formats slog.Handler    // writes a record in the format, whatever its level
+	local   *slog.Logger    // like log, but its records are not sent by OTLP
+	sent    *telemetry.Logs // by OTLP
+	sentTo  *otlp.Sender    // nil: nothing is sent
 }
 
 // newLogging makes a log that masks secrets.
 func newLogging(con *console, secrets *schema.Secrets, flags logFlags) *logging {
-	l := &logging{con: con, flags: flags}
+	l := &logging{con: con, flags: flags, sent: &telemetry.Logs{}}
 	in := func(format string) func() bool { return func() bool { return *l.format.Load() == format } }
 	all := &slog.HandlerOptions{Level: slog.Level(math.MinInt)} // levels decides
 	text := &tint.Options{Level: all.Level, TimeFormat: time.RFC3339, NoColor: !con.color}
@@ -88,14 +94,16 @@ func newLogging(con *console, secrets *schema.Secrets, flags logFlags) *logging 
 		text.TimeFormat = time.TimeOnly
 	}
 	to := lines{con}
-	l.formats = slog.NewMultiHandler(
+	l.formats = telemetry.Traced(slog.NewMultiHandler(
 		editor{slog.NewJSONHandler(to, all), secrets.Mask, in(formatJSON)},
 		editor{slog.NewTextHandler(to, all), secrets.Mask, in(formatLogfmt)},
 		editor{tint.NewTextHandler(painter{to}, text),
-			func(text string) string { return plain(secrets.Mask(text)) }, in(formatText)})
+			func(text string) string { return plain(secrets.Mask(text)) }, in(formatText)}))
 	l.configure(config.Log{})
-	l.sums = logsum.New(l.formats)
+	always := func() bool { return true }
+	l.sums = logsum.New(slog.NewMultiHandler(l.formats, editor{l.sent.Handler(), secrets.Mask, always}))
 	l.log = slog.New(leveled{l.sums, &l.levels, ""})
+	l.local = slog.New(leveled{logsum.New(l.formats), &l.levels, ""})
 	return l
 }
 
@@ -116,10 +124,28 @@ func (l *logging) configure(c config.Log) {
 	l.con.useRecords(records)
 }
 
+// send sends the log by OTLP as the section service.log says.
+func (l *logging) send(to *otlp.Sender) error {
+	if otlp.Disabled() {
+		to = nil
+	}
+	if reflect.DeepEqual(to, l.sentTo) {
+		return nil
+	}
+	if to == nil {
+		l.sent.Close()
+	} else if err := l.sent.Send(*to, version().Version, l.local); err != nil {
+		return err
+	}
+	l.sentTo = to
+	return nil
+}
+
 // libraries makes Go's standard logger part of this log. Libraries write to it unasked, and what they quote of a
 // server needs the same masking, limit and summing up.
 func (l *logging) libraries(secrets *schema.Secrets) {
 	slog.SetDefault(l.log)
+	telemetry.UseLog(l.local)
 	log.SetFlags(0)
 	log.SetOutput(said{l.log, secrets})
 }

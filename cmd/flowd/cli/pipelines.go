@@ -335,7 +335,7 @@ func (p *process) accept(c config.Service) error {
 		return fmt.Errorf("service.pipelines was %q at the start, and can't change while flowd runs (restart flowd)",
 			p.service.Pipelines)
 	}
-	return p.serveMetrics(c)
+	return errors.Join(p.serveMetrics(c), p.sendMetrics(c))
 }
 
 // pipelines returns what the API manages pipelines with; nil: service.pipelines is not set.

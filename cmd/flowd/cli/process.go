@@ -18,6 +18,7 @@ import (
 	"github.com/flowd-io/flowd/internal/operations/notify"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/systemd"
+	"github.com/flowd-io/flowd/internal/operations/telemetry"
 )
 
 // process is the running pipelines of this process. Signals, the admin API and changed files act on them
@@ -39,6 +40,8 @@ type process struct {
 	reloading sync.Mutex      // held during a reload; guards the fields below
 	metrics   *service.Server // the listener for scrapers; nil: there is none
 	metricsAt string          // its address in the configuration
+	sender    *telemetry.Metrics
+	sendsTo   *config.MetricsOTLP // nil: there is no sender
 
 	mu     sync.Mutex // guards the fields below
 	set    *config.Set
@@ -276,6 +279,9 @@ func (p *process) Reload() error {
 		return notApplied(problems)
 	}
 	p.logs.configure(set.Service.Log)
+	if err := p.logs.send(set.Service.Log.OTLP); err != nil {
+		p.log.Error("the log is sent as before", "err", err)
+	}
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile ||
 		is.TLS != was.TLS || !is.Notify.Same(was.Notify) || !reflect.DeepEqual(is.Cluster, was.Cluster) {

@@ -3,10 +3,15 @@ package cli
 import (
 	"context"
 	"net"
+	"reflect"
 	"time"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/network/otlp"
+	"github.com/flowd-io/flowd/internal/operations/metrics"
 	"github.com/flowd-io/flowd/internal/operations/service"
+	"github.com/flowd-io/flowd/internal/operations/telemetry"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // serveMetrics opens the listener for scrapers where a configuration wants it, and closes the previous one. If it can't
@@ -50,7 +55,7 @@ func port(address string) string {
 func (p *process) openMetrics(at string) error {
 	info := version()
 	s, err := service.StartMetrics(context.WithoutCancel(p.stop),
-		service.Config{Listen: at, Version: info.Version, Revision: info.Revision}, p, p.log)
+		service.Config{Listen: at, Version: info.Version, Revision: info.Revision, Metrics: processMetrics()}, p, p.log)
 	if err != nil {
 		return err
 	}
@@ -65,6 +70,40 @@ func (p *process) closeMetrics() error {
 		return nil
 	}
 	return closeServer(s)
+}
+
+// processMetrics are metrics of this process that don't come from its pipelines.
+func processMetrics() []prometheus.Collector { return []prometheus.Collector{telemetry.Dropped()} }
+
+// sendMetrics sends metrics by OTLP where a configuration wants it. It is called as serveMetrics is.
+func (p *process) sendMetrics(c config.Service) error {
+	var to *config.MetricsOTLP
+	if c.Metrics != nil && !otlp.Disabled() {
+		to = c.Metrics.OTLP
+	}
+	if reflect.DeepEqual(to, p.sendsTo) {
+		return nil
+	}
+	var sender *telemetry.Metrics
+	if to != nil {
+		info := version()
+		all := service.Gatherer(service.Config{Version: info.Version, Revision: info.Revision, Metrics: processMetrics()}, p,
+			metrics.Registry(p.set.Shared))
+		var err error
+		if sender, err = telemetry.NewMetrics(to.Sender, to.Interval, info.Version, all, p.log); err != nil {
+			return err
+		}
+	}
+	p.stopSending()
+	p.sender, p.sendsTo = sender, to
+	return nil
+}
+
+// stopSending sends the last metrics.
+func (p *process) stopSending() {
+	if p.sender != nil {
+		p.sender.Close()
+	}
 }
 
 // closeServer closes a listener. Its running requests have a second.

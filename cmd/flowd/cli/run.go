@@ -107,6 +107,7 @@ func run(cmd *cobra.Command, files []string, o config.Options, watch bool, flags
 	defer release()
 	caught := catch()
 	logs.libraries(secrets)
+	defer logs.sent.Close()
 	defer logs.sums.Flush()
 	sees := &sight{secrets: secrets}
 	o.Log, o.Secrets, o.Managers, o.Observe = logs.log, secrets, managers.NewStore(stop), sees.observers
@@ -129,6 +130,9 @@ func run(cmd *cobra.Command, files []string, o config.Options, watch bool, flags
 		return usage("none of the files is a pipeline")
 	}
 
+	if err := logs.send(loaded.Service.Log.OTLP); err != nil {
+		return err
+	}
 	p := &process{con: con, sight: sees, log: logs.log, logs: logs, files: files, options: o, stop: stop, kill: kill, set: loaded,
 		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1), stays: loaded.Service.Pipelines != ""}
 	p.systemd = systemd.New(p.Snapshots, p.log)
@@ -156,11 +160,15 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		return failed, err
 	}
 	defer func() { err = errors.Join(err, p.closeMetrics()) }()
+	if err := p.sendMetrics(p.set.Service); err != nil {
+		return failed, err
+	}
+	defer p.stopSending()
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
 		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
-			TLS: c.TLS, Pipelines: p.pipelines(), Tap: p.sight.tap, Trace: p.sight.trace, Version: info.Version, Revision: info.Revision},
-			p, metrics.Registry(p.set.Shared), p.log)
+			TLS: c.TLS, Pipelines: p.pipelines(), Tap: p.sight.tap, Trace: p.sight.trace, Version: info.Version, Revision: info.Revision,
+			Metrics: processMetrics()}, p, metrics.Registry(p.set.Shared), p.log)
 		if err != nil {
 			return failed, err
 		}

@@ -55,6 +55,9 @@ func Missing() []Family {
 	return slices.DeleteFunc(slices.Clone(Families), func(f Family) bool { return has(tags(), f.Name) })
 }
 
+// Lacks reports whether this build leaves out a family.
+func Lacks(family string) bool { return !has(tags(), family) }
+
 // Remedy says how to get a build with a family that this build leaves out.
 func Remedy(family string) string { return remedy(tags(), family) }
 

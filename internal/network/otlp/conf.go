@@ -31,6 +31,12 @@ type Client struct {
 	TLS         tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults, for an https:// endpoint."`
 }
 
+// Sender is where flowd sends its own telemetry.
+type Sender struct {
+	Client     `yaml:",inline"`
+	Attributes schema.Map[string] `yaml:"attributes" doc:"Attributes of the resource, by name, such as deployment.environment.name. They precede those of OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME. By default service.name is flowd; service.version, service.instance.id, host and process are set, too."`
+}
+
 // CheckConfig reports an endpoint that is not a URL.
 func (c *Client) CheckConfig(report func(path, message, remedy string)) {
 	if c.Endpoint == "" {

@@ -42,7 +42,10 @@ func New(next slog.Handler) *Handler {
 type each struct{}
 
 // Each is a context for lines that must not be summed up, such as those of the step `log`. The caller bounds them.
-var Each = context.WithValue(context.Background(), each{}, true)
+var Each = EachIn(context.Background())
+
+// EachIn is [Each] for lines that belong to a call, whose trace is in ctx.
+func EachIn(ctx context.Context) context.Context { return context.WithValue(ctx, each{}, true) }
 
 // Enabled asks the next handler.
 func (h *Handler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }

@@ -21,23 +21,30 @@ import (
 
 // metricsHandler answers scrapes: metrics of the pipelines, of the process, and of `metric` steps.
 func metricsHandler(cfg Config, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
-	own := prometheus.NewRegistry()
-	own.MustRegister(
-		collector{p.Snapshots, cfg.Version, cfg.Revision},
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	all := prometheus.Gatherers{own}
-	if user != nil {
-		all = append(all, user)
-	}
-	return promhttp.HandlerFor(all, promhttp.HandlerOpts{
+	return promhttp.HandlerFor(gatherer(cfg, p, user, false), promhttp.HandlerOpts{
 		// One bad series of a `metric` step must not hide the others.
 		ErrorHandling:       promhttp.ContinueOnError,
 		ErrorLog:            &onceLog{log: log},
 		MaxRequestsInFlight: 8,
 		Timeout:             readTimeout,
 	})
+}
+
+// Gatherer gathers the metrics of a process, for those that send them elsewhere. Histograms have the classic buckets only. user are
+// the metrics of `metric` steps. Of cfg, Metrics and the build count.
+func Gatherer(cfg Config, p Process, user prometheus.Gatherer) prometheus.Gatherer {
+	return gatherer(cfg, p, user, true)
+}
+
+func gatherer(cfg Config, p Process, user prometheus.Gatherer, classic bool) prometheus.Gatherer {
+	own := prometheus.NewRegistry()
+	own.MustRegister(append([]prometheus.Collector{collector{p.Snapshots, cfg.Version, cfg.Revision, classic},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}, cfg.Metrics...)...)
+	all := prometheus.Gatherers{own}
+	if user != nil {
+		all = append(all, user)
+	}
+	return all
 }
 
 // onceLog logs errors of scrapes when they change, not at each scrape.
@@ -64,6 +71,7 @@ func (l *onceLog) Println(v ...any) {
 type collector struct {
 	snapshots         func() []engine.Snapshot
 	version, revision string
+	classic           bool // histograms have no native buckets
 }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
@@ -80,7 +88,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		unready[check.Pipeline] = true
 	}
 	for _, s := range snapshots {
-		e := emitter{ch, []string{s.Pipeline}}
+		e := emitter{ch, []string{s.Pipeline}, c.classic}
 		e.pipeline(s)
 		e.put(pipelineReady, truth(!unready[s.Pipeline]))
 		e.steps("processors", s.Steps)
@@ -118,6 +126,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 type emitter struct {
 	ch   chan<- prometheus.Metric
 	base []string // label values of all metrics
+
+	classic bool // see collector
 }
 
 func (e emitter) pipeline(s engine.Snapshot) {
@@ -257,7 +267,7 @@ func (e emitter) histogram(m metric, h engine.Histogram, labels ...string) {
 		}
 	}
 	got, err := prometheus.NewConstHistogram(m.desc, sum, h.Sum, buckets, e.labels(labels)...)
-	if err == nil && h.Native != nil {
+	if err == nil && h.Native != nil && !e.classic {
 		var native prometheus.Metric
 		native, err = prometheus.NewConstNativeHistogram(m.desc, sum, h.Sum, h.Native, nil, 0, engine.NativeSchema, 0, time.Time{},
 			e.labels(labels)...)

@@ -62,7 +62,8 @@ type Config struct {
 	// Trace returns what the process remembers of an id. nil: nothing is remembered.
 	Trace func(id string) (history.Trace, error)
 
-	Version, Revision string // of the build, for metrics
+	Version, Revision string                 // of the build, for metrics
+	Metrics           []prometheus.Collector // more metrics of the process
 
 	closing context.Context // ends when the server is closed: streams end with it
 }

@@ -1,6 +1,5 @@
 //go:build !no_otel && (!slim || otel)
 
-// Package telemetry sends flowd's own metrics and logs by OTLP, and says who sends them ([Resource]).
 package telemetry
 
 import (

@@ -1,0 +1,116 @@
+package test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/testing/oteltest"
+)
+
+// TestMetricsAndLogsByOTLP runs a pipeline whose metrics and log the collector's receiver gets.
+func TestMetricsAndLogsByOTLP(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"grpc", "http"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			r := oteltest.New(t, nil)
+			to := fmt.Sprintf("{endpoint: %q, protocol: %s, attributes: {team: a}}",
+				map[string]string{"grpc": r.GRPC, "http": r.HTTP}[protocol], protocol)
+			dir := t.TempDir()
+			file := write(t, dir, "orders.yaml", `
+inputs:
+  in: {generate: {count: 5, body: "{n: counter()}"}}
+processors:
+  - log: {message: "got $(n)", fields: {n: n}}
+outputs:
+  out: {drop: {}}
+service:
+  metrics: {otlp: `+to+`}
+  log: {otlp: `+to+`}
+`)
+			flowd(t, dir, "", "-c", file).Want(t, 0, "5 received: 5 delivered")
+			values := map[string]float64{}
+			for _, request := range r.Metrics() {
+				for _, resource := range request.ResourceMetrics().All() {
+					for _, scope := range resource.ScopeMetrics().All() {
+						for _, m := range scope.Metrics().All() {
+							if m.Name() == "flowd_messages_received_total" {
+								at := m.Sum().DataPoints().At(0)
+								name, _ := at.Attributes().Get("pipeline")
+								values[name.Str()] = at.DoubleValue()
+							}
+						}
+					}
+				}
+			}
+			if fmt.Sprint(values) != "map[orders:5]" {
+				t.Errorf("messages received are %v", values)
+			}
+			var lines []string
+			for _, request := range r.Logs() {
+				for _, resource := range request.ResourceLogs().All() {
+					if v, _ := resource.Resource().Attributes().Get("team"); v.Str() != "a" {
+						t.Errorf("the resource has the attributes %v", resource.Resource().Attributes().AsRaw())
+					}
+					for _, scope := range resource.ScopeLogs().All() {
+						for _, record := range scope.LogRecords().All() {
+							lines = append(lines, fmt.Sprint(record.Body().Str(), " ", record.Attributes().AsRaw()))
+						}
+					}
+				}
+			}
+			if slices.Sort(lines); len(lines) != 5 || lines[0] != "got 1 map[n:1 name:log pipeline:orders]" {
+				t.Errorf("the lines are %q", lines)
+			}
+		})
+	}
+}
+
+// TestAReceiverOfOTLPThatIsDown logs far more than may wait for a receiver that does not take it. The pipeline must neither wait nor
+// fail, and the problem is logged once for each of metrics and logs.
+func TestAReceiverOfOTLPThatIsDown(t *testing.T) {
+	t.Parallel()
+	refusing := oteltest.New(t, nil)
+	refusing.Refuse(io.ErrUnexpectedEOF)
+	hushed, err := net.Listen("tcp", "127.0.0.1:0") // it never accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { hushed.Close() })
+	for name, endpoint := range map[string]string{"refuses requests": refusing.GRPC, "never answers": "http://" + hushed.Addr().String(),
+		"is not there": "http://127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file := write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs:
+  in: {generate: {count: 30000, body: "{n: counter()}"}}
+processors:
+  - log: got $(n)
+outputs:
+  out: {drop: {}}
+service:
+  metrics: {otlp: {endpoint: %q, interval: 1s, timeout: 1s}}
+  log: {otlp: {endpoint: %[1]q, timeout: 1s}}
+`, endpoint))
+			began := time.Now()
+			got := flowd(t, dir, "", "-c", file)
+			took := time.Since(began)
+			got.Want(t, 0, "30,000 received: 30,000 delivered", "logs can't be sent by OTLP", "metrics can't be sent by OTLP")
+			if n := strings.Count(got.Stderr, "can't be sent by OTLP"); n != 2 {
+				t.Errorf("the problem is logged %d times", n)
+			}
+			if n := strings.Count(got.Stderr, `msg="got `); n != 30000 {
+				t.Errorf("the log has %d lines", n)
+			}
+			if took > 30*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
