@@ -92,9 +92,20 @@ type logExporter struct {
 
 // Export sends records.
 func (e *logExporter) Export(ctx context.Context, all []log.Record) error {
-	defer e.waiting.Add(-int64(len(all)))
-	e.health.sent(len(all), e.Exporter.Export(ctx, all))
+	err := e.Exporter.Export(ctx, all)
+	e.health.sent(e.settle(len(all)), err)
 	return nil
+}
+
+// settle returns how many of n records still count as waiting. Close, which can't wait, may have counted them as dropped.
+func (e *logExporter) settle(n int) int {
+	for {
+		waiting := e.waiting.Load()
+		settled := min(waiting, int64(n))
+		if e.waiting.CompareAndSwap(waiting, waiting-settled) {
+			return int(settled)
+		}
+	}
 }
 
 // handler turns records of slog into those of OpenTelemetry.
