@@ -55,7 +55,8 @@ func port(address string) string {
 func (p *process) openMetrics(at string) error {
 	info := version()
 	s, err := service.StartMetrics(context.WithoutCancel(p.stop),
-		service.Config{Listen: at, Version: info.Version, Revision: info.Revision, Metrics: processMetrics()}, p, p.log)
+		service.Config{Listen: at, Version: info.Version, Revision: info.Revision, Metrics: processMetrics(),
+			Exemplars: p.exemplars}, p, p.log)
 	if err != nil {
 		return err
 	}
@@ -87,8 +88,8 @@ func (p *process) sendMetrics(c config.Service) error {
 	var sender *telemetry.Metrics
 	if to != nil {
 		info := version()
-		all := service.Gatherer(service.Config{Version: info.Version, Revision: info.Revision, Metrics: processMetrics()}, p,
-			metrics.Registry(p.set.Shared))
+		all := service.Gatherer(service.Config{Version: info.Version, Revision: info.Revision, Metrics: processMetrics(),
+			Exemplars: p.exemplars}, p, metrics.Registry(p.set.Shared))
 		var err error
 		if sender, err = telemetry.NewMetrics(to.Sender, to.Interval, info.Version, all, p.log); err != nil {
 			return err

@@ -23,7 +23,9 @@ import (
 func metricsHandler(cfg Config, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(gatherer(cfg, p, user, false), promhttp.HandlerOpts{
 		// One bad series of a `metric` step must not hide the others.
-		ErrorHandling:       promhttp.ContinueOnError,
+		ErrorHandling: promhttp.ContinueOnError,
+		// Only this format has exemplars. In it, counters that are not called _total get another name, so it is not the usual one.
+		EnableOpenMetrics:   cfg.Exemplars != nil,
 		ErrorLog:            &onceLog{log: log},
 		MaxRequestsInFlight: 8,
 		Timeout:             readTimeout,
@@ -31,14 +33,14 @@ func metricsHandler(cfg Config, p Process, user prometheus.Gatherer, log *slog.L
 }
 
 // Gatherer gathers the metrics of a process, for those that send them elsewhere. Histograms have the classic buckets only. user are
-// the metrics of `metric` steps. Of cfg, Metrics and the build count.
+// the metrics of `metric` steps. Of cfg, Metrics, Exemplars and the build count.
 func Gatherer(cfg Config, p Process, user prometheus.Gatherer) prometheus.Gatherer {
 	return gatherer(cfg, p, user, true)
 }
 
 func gatherer(cfg Config, p Process, user prometheus.Gatherer, classic bool) prometheus.Gatherer {
 	own := prometheus.NewRegistry()
-	own.MustRegister(append([]prometheus.Collector{collector{p.Snapshots, cfg.Version, cfg.Revision, classic},
+	own.MustRegister(append([]prometheus.Collector{collector{p.Snapshots, cfg.Version, cfg.Revision, classic, cfg.Exemplars},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}, cfg.Metrics...)...)
 	all := prometheus.Gatherers{own}
 	if user != nil {
@@ -72,6 +74,7 @@ type collector struct {
 	snapshots         func() []engine.Snapshot
 	version, revision string
 	classic           bool // histograms have no native buckets
+	exemplars         *Exemplars
 }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
@@ -88,7 +91,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		unready[check.Pipeline] = true
 	}
 	for _, s := range snapshots {
-		e := emitter{ch, []string{s.Pipeline}, c.classic}
+		e := emitter{ch, []string{s.Pipeline}, c.classic, c.exemplars.get(s.Pipeline)}
 		e.pipeline(s)
 		e.put(pipelineReady, truth(!unready[s.Pipeline]))
 		e.steps("processors", s.Steps)
@@ -127,7 +130,8 @@ type emitter struct {
 	ch   chan<- prometheus.Metric
 	base []string // label values of all metrics
 
-	classic bool // see collector
+	classic   bool // see collector
+	exemplars []prometheus.Exemplar
 }
 
 func (e emitter) pipeline(s engine.Snapshot) {
@@ -272,6 +276,9 @@ func (e emitter) histogram(m metric, h engine.Histogram, labels ...string) {
 		native, err = prometheus.NewConstNativeHistogram(m.desc, sum, h.Sum, h.Native, nil, 0, engine.NativeSchema, 0, time.Time{},
 			e.labels(labels)...)
 		got = bothHistograms{got, native}
+	}
+	if err == nil && m == messageLatency && len(e.exemplars) > 0 {
+		got, err = prometheus.NewMetricWithExemplars(got, e.exemplars...)
 	}
 	e.send(m, got, err)
 }

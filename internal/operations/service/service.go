@@ -64,6 +64,7 @@ type Config struct {
 
 	Version, Revision string                 // of the build, for metrics
 	Metrics           []prometheus.Collector // more metrics of the process
+	Exemplars         *Exemplars             // of latencies; nil: messages are not traced
 
 	closing context.Context // ends when the server is closed: streams end with it
 }
