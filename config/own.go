@@ -91,10 +91,10 @@ func (l *loader) checkFileLoops() {
 	}
 }
 
-// ownAddress is a config struct with an address that the component listens on. OwnAddress returns the field that has the
-// address, and the address.
-type ownAddress interface {
-	OwnAddress() (field, address string)
+// ownAddresses is a config struct with addresses that the component listens on. OwnAddresses calls report with the field that has
+// an address, and the address.
+type ownAddresses interface {
+	OwnAddresses(report func(field, address string))
 }
 
 // checkPorts rejects a second listener on the port of another one: whichever opened it first would have it.
@@ -124,14 +124,17 @@ func (l *loader) checkPorts() {
 	}
 	for _, f := range l.files {
 		for _, c := range runtime.Components(f.spec.Pipeline) {
-			if own, ok := c.Config.(ownAddress); ok {
-				field, address := own.OwnAddress()
+			own, ok := c.Config.(ownAddresses)
+			if !ok {
+				continue
+			}
+			own.OwnAddresses(func(field, address string) {
 				at := c.Place
 				if at.Node != nil && at.Node.Find(field) != nil {
 					at = at.At(field)
 				}
 				check(at, address)
-			}
+			})
 		}
 	}
 }

@@ -40,6 +40,8 @@ var fuzzed = map[string][]string{
 	"internal/formats/compression": {"FuzzDecompress", "FuzzFrames"},
 	"internal/formats/csv":         {"FuzzWritten"},
 	"internal/formats/framing":     {"FuzzCSV", "FuzzCSVTwice", "FuzzJSON", "FuzzLines", "FuzzMessages", "FuzzPlace", "FuzzReader"},
+	"internal/formats/otlpdocs":    {"FuzzEncode", "FuzzPartialSuccess", "FuzzSplit"},
+	"internal/network/grpcx":       {"FuzzResult"},
 	"internal/network/httpx":       {"FuzzRetryAfter", "FuzzURL"},
 	"internal/formats/jsonschema":  {"FuzzCheck"},
 	"internal/migrate":             {"FuzzBenthos"},

@@ -65,8 +65,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// OwnAddress returns the address that no other component can listen on.
-func (c Config) OwnAddress() (field, address string) { return "listen", c.Listen }
+// OwnAddresses reports the address that no other component can listen on.
+func (c Config) OwnAddresses(report func(field, address string)) { report("listen", c.Listen) }
 
 // Traits says that each request is answered by itself, or with early_ack when it is
 // read, and whether clients on other machines need no credentials.

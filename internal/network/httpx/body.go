@@ -20,6 +20,7 @@ type Body struct {
 	MinRate int                // bytes per second at which it must arrive
 	Take    func(n int64) bool // reserves bytes as they arrive; false: there is no room
 	Process time.Duration      // the longest time from the end of the body to the answer
+	Buffer  []byte             // memory for the beginning of the body; nil: there is none
 }
 
 // The errors of [Body.Read].
@@ -39,7 +40,10 @@ func (b *Body) Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength >= 0 {
 		size = int(r.ContentLength)
 	}
-	body := make([]byte, 0, min(size, firstRead)+1) // one more, to see the end
+	body := b.Buffer[:0]
+	if cap(body) == 0 {
+		body = make([]byte, 0, min(size, firstRead)+1) // one more, to see the end
+	}
 	for {
 		if len(body) == cap(body) {
 			body = append(make([]byte, 0, min(size+1, larger(cap(body)))), body...)

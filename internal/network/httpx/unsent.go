@@ -59,25 +59,28 @@ func IsUnsent(err error) bool {
 
 // Reach connects to the server, with TLS if the URL says so. It can't know whether a request would succeed. Behind a
 // proxy it only reaches the proxy.
-func (c *Caller) Reach(ctx context.Context) error {
-	u, err := url.Parse(c.guard.prefix)
+func (c *Caller) Reach(ctx context.Context) error { return Reach(ctx, c.network, c.guard.prefix) }
+
+// Reach connects to the server of a URL as requests over network do, without sending one. See [Caller.Reach].
+func Reach(ctx context.Context, network *http.Transport, to string) error {
+	u, err := url.Parse(to)
 	if err != nil {
 		return nil // a request will report what is wrong
 	}
-	if proxy, err := c.network.Proxy(&http.Request{URL: u}); err == nil && proxy != nil {
+	if proxy, err := network.Proxy(&http.Request{URL: u}); err == nil && proxy != nil {
 		u = proxy
 	}
 	if u.Scheme != "http" && u.Scheme != "https" { // another kind of proxy
 		return nil
 	}
-	if err := c.reach(ctx, u); err != nil {
+	if err := reach(ctx, network, u); err != nil {
 		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w", Shown(u), err)}
 	}
 	return nil
 }
 
-func (c *Caller) reach(ctx context.Context, u *url.URL) error {
-	conn, err := c.network.DialContext(ctx, "tcp", hostPort(u))
+func reach(ctx context.Context, network *http.Transport, u *url.URL) error {
+	conn, err := network.DialContext(ctx, "tcp", hostPort(u))
 	if err != nil {
 		return err
 	}
@@ -85,11 +88,11 @@ func (c *Caller) reach(ctx context.Context, u *url.URL) error {
 	if u.Scheme != "https" {
 		return nil
 	}
-	conf := c.network.TLSClientConfig.Clone()
+	conf := network.TLSClientConfig.Clone()
 	if conf.ServerName == "" {
 		conf.ServerName = u.Hostname()
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.network.TLSHandshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, network.TLSHandshakeTimeout)
 	defer cancel()
 	return tls.Client(conn, conf).HandshakeContext(ctx)
 }
