@@ -37,6 +37,7 @@ var baselines = map[string]func(args []string) error{
 	"mqtt-relay":         mqttRelay,
 	"nats-relay":         natsRelay,
 	"nats-server":        natsServer,
+	"otlp-receiver":      otlpReceiver,
 	"s3-read":            s3Read,
 	"s3-write":           s3Write,
 	"sql-insert":         sqlInsert,

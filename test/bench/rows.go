@@ -14,7 +14,7 @@ func (c *contestant) isFlowd() bool {
 // rows has all benchmarks. The ones in this file end with their input. Where possible, goals
 // are ratios to the limit or to a peer: unlike times, ratios within a run don't drift with
 // the machine.
-var rows = complete(fileRows, languageRows, httpRows, brokerRows, kafkaRows, mqttRows, natsRows, redisRows,
+var rows = complete(fileRows, languageRows, httpRows, brokerRows, kafkaRows, mqttRows, natsRows, otlpRows, redisRows,
 	objectRows, sqlRows, clickhouseRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows, programRows)
 
 var fileRows = []row{
