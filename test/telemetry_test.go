@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/flowd-io/flowd/internal/testing/oteltest"
 )
@@ -112,5 +117,81 @@ service:
 				t.Errorf("it took %v", took)
 			}
 		})
+	}
+}
+
+// TestAReloadChangesTheReceiver begins with a receiver that is down, which the variables of OpenTelemetry name, and continues with one
+// that works.
+func TestAReloadChangesTheReceiver(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100")
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "200")
+	t.Setenv("OTEL_SERVICE_NAME", "orders")
+	r, dir := oteltest.New(t, nil), t.TempDir()
+	const file = `
+inputs:
+  in: {stdin: {}}
+processors:
+  - log: $(raw())
+outputs:
+  out: {drop: {}}
+service:
+  listen: 127.0.0.1:0
+  metrics: {otlp: %[1]s}
+  log: {otlp: %[1]s}
+`
+	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(file, "{}")))
+	at := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(p.Says("admin API listening"))[1]
+	p.Says("metrics can't be sent by OTLP")
+	p.Send("lost\n")
+	p.Says("logs can't be sent by OTLP")
+	answer, err := http.Get("http://" + at + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !regexp.MustCompile(`(?m)^flowd_telemetry_dropped_total{signal="logs"} [1-9]`).Match(text) ||
+		!regexp.MustCompile(`(?m)^flowd_telemetry_dropped_total{signal="metrics"} [1-9]`).Match(text) {
+		t.Errorf("nothing is counted as dropped (%v)", err)
+	}
+
+	write(t, dir, "p.yaml", fmt.Sprintf(file, fmt.Sprintf("{endpoint: %q, timeout: 10s}", r.GRPC)))
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	p.Send("found\n")
+	r.Wait(t, func() bool {
+		return len(r.Metrics()) > 0 && slices.ContainsFunc(r.Logs(), func(request plog.Logs) bool {
+			resource := request.ResourceLogs().At(0)
+			name, _ := resource.Resource().Attributes().Get("service.name")
+			for _, line := range resource.ScopeLogs().At(0).LogRecords().All() {
+				if line.Body().Str() == "found" && name.Str() == "orders" {
+					return true
+				}
+			}
+			return false
+		})
+	})
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0)
+}
+
+func TestNothingIsSentIfTheSDKIsDisabled(t *testing.T) {
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	r, dir := oteltest.New(t, nil), t.TempDir()
+	file := write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs:
+  in: {generate: {count: 5, body: "{n: counter()}"}}
+processors:
+  - log: got $(n)
+outputs:
+  out: {drop: {}}
+service:
+  metrics: {otlp: %q}
+  log: {otlp: %[1]q}
+`, r.GRPC))
+	flowd(t, dir, "", "-c", file).Want(t, 0, "5 received: 5 delivered")
+	if len(r.Metrics())+len(r.Logs()) > 0 {
+		t.Errorf("%d requests with metrics and %d with logs have arrived", len(r.Metrics()), len(r.Logs()))
 	}
 }
