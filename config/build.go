@@ -38,6 +38,7 @@ func (l *loader) build(set *Set) {
 	used := l.tables(set)
 	o := runtime.Options{
 		Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Hooks: l.options.Hooks, Observers: l.observers(set.Service),
+		Tracer:  l.tracer(set.Service),
 		Secrets: l.options.Secrets,
 		Caches:  caches, Registries: registries, Prints: prints, Limits: limits, Tables: used, Known: l.problems,
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Hooks  []engine.Hook // receive the events of all pipelines
 	// Observe returns the observers of the messages of all pipelines. nil: there are none.
 	Observe func(Service) []engine.Observer
+	// Trace returns what follows the messages of all pipelines, or nil. An error is one of service.tracing. nil: nothing does.
+	Trace func(Service) (engine.Tracer, error)
 
 	// Secrets collects the secrets that are read, for masking. Callers may read it while pipelines run. nil: a
 	// private collection.
@@ -165,6 +167,9 @@ func (l *loader) service() (s Service) {
 			if n := f.root.Find("service", "notify"); n != nil && s.Notify != nil {
 				s.Notify.print = connection(n, f.decoder)
 			}
+			if n := f.root.Find("service", "tracing"); n != nil && s.Tracing != nil {
+				s.Tracing.print = connection(n, f.decoder)
+			}
 		}
 	}
 	return s
@@ -181,6 +186,19 @@ func (l *loader) observers(s Service) []engine.Observer {
 		return nil
 	}
 	return l.options.Observe(s)
+}
+
+// tracer returns what follows the messages of all pipelines, or nil.
+func (l *loader) tracer(s Service) engine.Tracer {
+	if l.options.Trace == nil {
+		return nil
+	}
+	t, err := l.options.Trace(s)
+	if err != nil {
+		l.report(schema.Problem{Code: "bad-config", Path: "service.tracing", Message: err.Error()})
+		return nil
+	}
+	return t
 }
 
 func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p...) }

@@ -76,7 +76,7 @@ type Service struct {
 	Notify    *Notify        `yaml:"notify" doc:"A webhook or a program that is told when a pipeline fails, stops, or is not ready."`
 	History   *History       `yaml:"history" doc:"Remembers the last messages, for flowd trace. Without this section nothing is remembered."`
 	Tap       Tap            `yaml:"tap" doc:"What flowd tap shows of messages."`
-	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
+	Tracing   *Tracing       `yaml:"tracing" doc:"Sends what happens to messages as spans, by OpenTelemetry's protocol. Like that of the listener, a change takes effect at the next start."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"The address where pool workers join this process."`
 }
 

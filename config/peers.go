@@ -39,7 +39,7 @@ var peers = sync.OnceValue(func() []peer {
 			"rate_limit throttle": "write `engine.rate_limit`", "retry": "write `engine.on_failure.retry`",
 			"shutdown_timeout": "write `engine.drain.timeout`", "logger log": "write `service.log`",
 			"http": "write `service.listen`", "metrics": "write `service.metrics.listen`, or `service.listen`: metrics are at /metrics",
-			"tracer tracing": "remove it: this version sends no traces", "cache_resources caches": "write `resources.caches`",
+			"tracer tracing": "write `service.tracing`", "cache_resources caches": "write `resources.caches`",
 			"rate_limit_resources": "write `resources.rate_limits`", "processor_resources": "write `resources.steps`",
 			"label id": "write `name`",
 		}),

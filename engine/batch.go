@@ -204,6 +204,9 @@ func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
 // Window returns the window of b, or nil.
 func (b *Batch) Window() *Window { return b.in.Window }
 
+// Batcher is the name of the batcher that the batch goes or has gone through, or "".
+func (b *Batch) Batcher() string { return b.in.From }
+
 // Trigger says why a batch left its batcher; "": it has not, or there is none.
 func (b *Batch) Trigger() Trigger { return b.in.Trigger }
 

@@ -36,3 +36,6 @@ func (*past) KeyWaits() KeyWaits                  { return nil }
 func (*past) Moved(uint32, []byte, []byte)        {}
 func (*past) Stake(uint32, Settler, uint64, Fate) {}
 func (*past) Taken(uint32) bool                   { return false }
+func (*past) Followed() bool                      { return false }
+func (*past) Trace(uint32) *Trace                 { return nil }
+func (*past) SetTrace(uint32, *Trace)             {}

@@ -271,6 +271,9 @@ type read interface {
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
 	Taken(i uint32) bool                               // its source has taken the i-th message away
 	KeyWaits() KeyWaits                                // see Origin.KeyWaits
+	Followed() bool                                    // a tracer follows at least one of the messages
+	Trace(i uint32) *Trace                             // of the i-th message; nil: it is not followed
+	SetTrace(i uint32, t *Trace)                       // of the i-th message, unless it has one
 }
 
 // Origins appends the origin of m, or those of a merge's parts, to dst. A message that no input has read has none. A

@@ -16,6 +16,7 @@ type Spot struct {
 	Config   any          // its configuration, as in Plugin; only to be read
 	When     *expr.Cond   // of a step or a case; nil: none
 	Place    schema.Place // in the pipeline file
+	Untraced bool         // the pipeline passes no context of traces on; see TraceContext
 }
 
 // SpotKind says what a [Spot] is.

@@ -63,6 +63,9 @@ func (elsewhere) KeyWaits() KeyWaits                  { return nil }
 func (elsewhere) Moved(uint32, []byte, []byte)        {}
 func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the process that has read the message reports its end
 func (elsewhere) Taken(uint32) bool                   { return false }
+func (elsewhere) Followed() bool                      { return false }
+func (elsewhere) Trace(uint32) *Trace                 { return nil }
+func (elsewhere) SetTrace(uint32, *Trace)             {}
 
 // Parts yields the Refs of the messages of which inner steps have made m: those of the messages that the steps have
 // merged, or its own. A merge made by the steps has Ref 0; a merge made before has the Ref that it was given.

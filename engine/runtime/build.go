@@ -33,6 +33,7 @@ type Options struct {
 
 	Hooks     []engine.Hook     // get the events of all pipelines
 	Observers []engine.Observer // see their messages
+	Tracer    engine.Tracer     // follows some of their messages; nil: none does
 	Reads     *engine.Reads     // of the process
 
 	Secrets *schema.Secrets // masked in errors
@@ -131,6 +132,7 @@ func (b *builder) build() *Plan {
 		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true
 	}
 	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
+	b.plan.Tracer = b.options.Tracer
 	b.plan.Observers, b.plan.End = b.options.Observers, b.spot(engine.Spot{Kind: engine.EndSpot})
 	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
 	b.plan.ExactlyOnce, b.plan.Untraced = e.ExactlyOnce, e.TraceContext != nil && !*e.TraceContext
@@ -359,10 +361,10 @@ func (b *builder) named(name string) engine.Env {
 
 // spot returns a place that messages pass, or nil if nobody observes them.
 func (b *builder) spot(s engine.Spot) *engine.Spot {
-	if len(b.options.Observers) == 0 {
+	if len(b.options.Observers) == 0 && b.options.Tracer == nil {
 		return nil
 	}
-	s.Pipeline = b.spec.Name
+	s.Pipeline, s.Untraced = b.spec.Name, b.plan.Untraced
 	return &s
 }
 

@@ -71,7 +71,7 @@ func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, er
 	}
 	before, built, inner := len(b.problems), len(b.built), b.inner
 	b.inner = true
-	r := &steps.Runner{Prog: b.assemble(s), Observers: b.options.Observers}
+	r := &steps.Runner{Prog: b.assemble(s), Observers: b.options.Observers, Tracer: b.options.Tracer}
 	b.inner = inner
 	types := slices.Clone(b.built[built:])
 	switch {

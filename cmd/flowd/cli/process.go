@@ -285,7 +285,7 @@ func (p *process) Reload() error {
 	}
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile ||
-		is.TLS != was.TLS || !is.Notify.Same(was.Notify) || !reflect.DeepEqual(is.Cluster, was.Cluster) {
+		is.TLS != was.TLS || !is.Notify.Same(was.Notify) || !is.Tracing.Same(was.Tracing) || !reflect.DeepEqual(is.Cluster, was.Cluster) {
 		p.log.Warn("the changed section service is not applied (restart flowd to apply it)")
 	}
 	p.replace(set)

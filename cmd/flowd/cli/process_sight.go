@@ -20,6 +20,10 @@ type sight struct {
 	taps    *tap.Hub  // nil: nobody can ask for them
 	history *history.History
 	redact  *tap.Redactor
+
+	traced sync.Once // sets the fields below
+	tracer tracer    // nil: nothing is traced
+	wrong  error
 }
 
 // observers returns what observes all pipelines, and makes it when it is first called.

@@ -110,7 +110,8 @@ func run(cmd *cobra.Command, files []string, o config.Options, watch bool, flags
 	defer logs.sent.Close()
 	defer logs.sums.Flush()
 	sees := &sight{secrets: secrets}
-	o.Log, o.Secrets, o.Managers, o.Observe = logs.log, secrets, managers.NewStore(stop), sees.observers
+	defer func() { sees.closeTracer(logs.log) }()
+	o.Log, o.Secrets, o.Managers, o.Observe, o.Trace = logs.log, secrets, managers.NewStore(stop), sees.observers, sees.tracing(logs.log)
 	signalled := func() bool { return context.Cause(stop) == errSignal }
 	starts := context.AfterFunc(stop, func() {
 		if signalled() { // nothing has been read yet

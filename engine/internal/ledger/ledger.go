@@ -35,6 +35,8 @@ type Ledger struct {
 	attempt   int32         // of all roots, if attempts is nil
 	attempts  []int32       // by root
 
+	traces atomic.Pointer[traces] // by root; nil: no tracer follows one
+
 	next, prev *Ledger // of the run's open ledgers
 	Replay     *Replay // of its reader
 

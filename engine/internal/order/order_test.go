@@ -28,6 +28,9 @@ func (*call) KeyWaits() engine.KeyWaits                         { return nil }
 func (*call) Moved(uint32, []byte, []byte)                      {}
 func (*call) Stake(uint32, engine.Settler, uint64, engine.Fate) {}
 func (*call) Taken(uint32) bool                                 { return false }
+func (*call) Followed() bool                                    { return false }
+func (*call) Trace(uint32) *engine.Trace                        { return nil }
+func (*call) SetTrace(uint32, *engine.Trace)                    {}
 
 // nameOf returns the name of the message that an origin belongs to.
 func nameOf(o engine.Origin) string {

@@ -236,9 +236,9 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.sendWhenFree(s)
 }
 
-// observe tells the observer of messages that enter the batcher, or leave it in a batch.
+// observe tells observers of messages that enter the batcher, or leave it in a batch.
 func (b *batcher) observe(s *engine.Batch, how engine.Passage) {
-	sight := steps.Sight{Observers: b.layout.Observers}
+	sight := steps.Sight{Observers: b.layout.Observers, Tracer: b.layout.Tracer}
 	sight.All(b.plan.Spot, s, how)
 }
 

@@ -42,6 +42,7 @@ type unsettled struct {
 	rank    uint64 // in read order
 	at      time.Time
 	to      engine.Acker
+	trace   *engine.Trace // nil: it is not followed
 }
 
 // HasRoots says that messages are left, which the next plan is to end.
@@ -71,7 +72,7 @@ func (r *Run) collect(h *Handover) {
 				l.Mu.Lock()
 				h.roots = append(h.roots, unsettled{
 					reading{l.InputName, l.Instance}, s.Ref, s.Body, meta, l.Key(i), l.Attempt(i),
-					l.First + uint64(i), l.ReadAt, acker(l),
+					l.First + uint64(i), l.ReadAt, acker(l), l.Trace(uint32(i)),
 				})
 				l.Mu.Unlock()
 				out.forget(l, uint32(i))
@@ -174,14 +175,16 @@ func (rd *reader) reenter(ctx context.Context, h *Handover) {
 			n++
 		}
 		b := flow.NewSlab(n)
+		var kept []*engine.Trace
 		for _, x := range mine[:n] {
+			kept = append(kept, x.trace)
 			m := b.Add(x.body)
 			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt
 		}
 		slab(b).Room = 0
 		rd.credits.Charge(n, 0)
 		rd.read.Store(mine[0].rank)
-		rd.openLedger(b, mine[0].to, mine[0].at)
+		rd.openLedger(b, mine[0].to, mine[0].at, kept...)
 		rd.send(ctx, b)
 		mine = mine[n:]
 	}

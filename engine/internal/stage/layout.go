@@ -50,6 +50,7 @@ type Layout struct {
 	Hooks       []engine.Hook
 	Observers   []engine.Observer
 	End         *engine.Spot
+	Tracer      engine.Tracer // nil: none
 }
 
 func (p *Layout) batcherNames() string {

@@ -227,8 +227,8 @@ func untrace(b *engine.Batch) {
 	}
 }
 
-// openLedger opens a ledger for messages that have been counted, and charges their bytes.
-func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) {
+// openLedger opens a ledger for messages that have been counted, and charges their bytes. kept are the traces that they have already.
+func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time, kept ...*engine.Trace) {
 	if !rd.Enter() {
 		return
 	}
@@ -252,7 +252,10 @@ func (rd *reader) openLedger(b *engine.Batch, acker engine.Acker, at time.Time) 
 			steps.Complete(msg(m).Err, engine.Decode)
 		}
 	}
-	rd.own.x.Sight.All(rd.plan.Spot, b, engine.PassedOn)
+	for i, t := range kept {
+		led.SetTrace(uint32(i), t)
+	}
+	rd.own.x.Sight.Read(rd.plan.Spot, b, len(kept) > 0)
 	rd.mean = max(slab(b).Bytes/n, 1)
 	if rd.plan.Early && led.Acks != nil {
 		led.Early()

@@ -104,6 +104,9 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 
 	s := &r.settlement
 	s.Account, s.Life, s.layout, s.verdict, s.lanes, s.balance = &r.Account, &r.Life, p, &r.verdict, &r.feed, &r.balance
+	if p.Tracer != nil {
+		s.slow = p.Tracer.Slow()
+	}
 	s.timers, s.outputs = flow.NewTimers(), map[*OutputPlan]destination{}
 	s.credits = flow.Credits{Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages,
 		Starved: r.balance.relieve, Upstream: func() bool { return r.feed.upstream.Load() > 0 }}

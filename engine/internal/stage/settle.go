@@ -28,6 +28,7 @@ type settlement struct {
 	balance         overseer
 	verdict         *verdict        // for an error that ends the run
 	expired         context.Context // ends when all that is unfinished goes back
+	slow            time.Duration   // after which the tracer wants any message; 0: never
 }
 
 // overseer looks at all parts of a run when one of them has something to say. Its only type is balance.
@@ -141,6 +142,9 @@ func (out *outcome) endRoot(r ledger.Root) {
 			o.Ended(engine.OriginOf(inside.Key{}, l, r.I), s.Worst, s.Err)
 		}
 	}
+	if out.layout.Tracer != nil {
+		out.endTrace(r)
+	}
 	unfinished := s.Err != nil && s.Err.Unfinished()
 	if s.Worst == engine.Returned && (out.Handing() || unfinished) || s.Worst == engine.DeadLettered && unfinished {
 		out.Handed.Add(1)
@@ -159,6 +163,25 @@ func (out *outcome) endRoot(r ledger.Root) {
 		out.led = l
 	}
 	out.left++
+}
+
+// endTrace tells the tracer that a root has ended, if it follows it, or if the root has taken long.
+func (out *outcome) endTrace(r ledger.Root) {
+	l, s, to := r.Led, &r.Led.Roots[r.I], out.layout.Tracer
+	if t := l.Trace(r.I); t != nil {
+		to.Ended(t, s.Worst, s.Err)
+		return
+	}
+	slow := out.slow
+	if slow == 0 {
+		return
+	}
+	if out.now.IsZero() {
+		out.now = time.Now()
+	}
+	if out.now.Sub(l.ReadAt) >= slow {
+		to.Late(out.layout.Name, l.AsRead(r.I, s.Err), s.Worst, s.Err)
+	}
 }
 
 // countEnds tells a ledger how many of its roots have ended, and counts how long they took.

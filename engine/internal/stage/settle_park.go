@@ -63,6 +63,7 @@ func (p *parked) resume() {
 				m.Fail(err)
 			}
 		}
+		(&steps.Sight{Tracer: out.layout.Tracer}).Resumed(p.spot(), m, engine.PassedOn)
 		if msg(m).State == inside.Failed && step != nil {
 			if p.Before != nil {
 				m.SetBytes(p.Before.Body)
@@ -91,6 +92,17 @@ func (p *parked) resume() {
 func (p *parked) step() *steps.Op {
 	o, _ := p.Step.(*steps.Op)
 	return o
+}
+
+// spot is where it was parked, or nil if nobody observes it.
+func (p *parked) spot() *engine.Spot {
+	switch {
+	case p.step() != nil:
+		return p.step().Spot
+	case p.at != nil:
+		return p.at.spot
+	}
+	return nil
 }
 
 // slab is an empty slab like the message's own.

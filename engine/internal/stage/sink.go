@@ -35,6 +35,7 @@ func newSink(s *settlement, f *feeding, plan *OutputPlan) *sink {
 	o := &sink{feeding: f, plan: plan, budget: retry.NewBudget(), at: &instance{out: plan.Out}}
 	o.figures.took = guard.NewHistogram(guard.LatencyBounds)
 	o.stage = newStage(s, plan.Name, plan.Steps, plan.Concurrency, o)
+	o.spot = plan.Spot
 	o.failure = plan.Failure
 	o.gate.Plan = plan.Breaker
 	if plan.Concurrency > 1 {

@@ -18,8 +18,9 @@ type stage struct {
 	*settlement
 	name    string
 	steps   *steps.Program
-	batched bool    // it is a group: its messages always come in batches
-	failure *Policy // nil: the pipeline's
+	batched bool         // it is a group: its messages always come in batches
+	failure *Policy      // nil: the pipeline's
+	spot    *engine.Spot // of the output; nil: it is a group, or nobody observes it
 	place   order.Place
 	exit    exit
 	rest    func() // called when a worker has nothing to do; may be nil

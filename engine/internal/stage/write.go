@@ -204,8 +204,8 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	within := &guard.Deadline{Parent: ctx, At: began.Add(w.sink.plan.Timeout)}
 	defer within.End()
 	w.arena.Call = within
-	observed := w.x.Sight.Begin(w.sink.plan.Spot, b, w.in)
-	err, back := w.call(within, at.out, b, began)
+	traced, observed := w.x.Sight.Begin(within, w.sink.plan.Spot, b, w.in)
+	err, back := w.call(traced, at.out, b, began)
 	if !back {
 		w.sink.mu.Lock()
 		w.sink.released(at)
@@ -232,9 +232,21 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	if observed {
 		w.x.Sight.Passed(w.sink.plan.Spot, b, w.in, engine.WrittenThere)
 	}
+	if res.failed > 0 {
+		w.tellFailed(b, began)
+	}
 	w.out.now, w.read = res.at, res.read
 	w.sink.wrote(at, res)
 	return true
+}
+
+// tellFailed tells the tracer of the messages of a write that have failed.
+func (w *writer) tellFailed(b *engine.Batch, began time.Time) {
+	for _, i := range w.in {
+		if m := &slab(b).Msgs[i]; msg(m).State == inside.Failed {
+			w.x.Sight.Failed(w.sink.plan.Spot, m, began)
+		}
+	}
 }
 
 // live appends to sel which messages All yields, by index.
@@ -309,7 +321,7 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 			to.Doc.Reset(msg(m).Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
-			w.x.Sight.One(w.sink.plan.Spot, b, &c, engine.FailedThere)
+			w.x.Sight.One(w.sink.plan.Spot, b, &c, engine.FailedThere, time.Unix(0, w.since.Load()))
 			w.stage.holds.Own(&c, w.stage.keyPlace())
 			slab(failing).Msgs = append(slab(failing).Msgs, c)
 			continue

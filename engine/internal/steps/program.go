@@ -140,14 +140,14 @@ func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engin
 			x.jump(b, sel, o)
 			continue
 		}
-		observed := x.Sight.Begin(o.Spot, b, sel)
+		within, observed := x.Sight.Begin(ctx, o.Spot, b, sel)
 		slab(b).Sel = sel
-		x.call(ctx, b, o)
+		began := x.call(within, b, o)
 		slab(b).Sel = nil
 		if observed {
 			x.Sight.Passed(o.Spot, b, sel, engine.PassedOn)
 		}
-		if x.conclude(b, sel, o) {
+		if x.conclude(b, sel, o, began) {
 			x.Own.Hold(b, x.Stage)
 		}
 		if slab(b).Order != nil {
@@ -180,12 +180,12 @@ func (x *Executor) pick(b *engine.Batch, pc int32, o *Op) []int32 {
 			if err != nil {
 				msg(m).Stage = x.Stage
 				m.Fail(err)
-				x.Sight.One(o.Spot, b, m, engine.FailedThere)
+				x.Sight.One(o.Spot, b, m, engine.FailedThere, time.Time{})
 				o.Failed(m, err)
 				continue
 			}
 			if !holds {
-				x.Sight.One(o.Spot, b, m, engine.SkippedStep)
+				x.Sight.One(o.Spot, b, m, engine.SkippedStep, time.Time{})
 				msg(m).PC = o.Next
 				continue
 			}
@@ -218,13 +218,13 @@ func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 			if err != nil {
 				msg(m).Stage = x.Stage
 				m.Fail(err)
-				x.Sight.One(o.Spot, b, m, engine.FailedThere)
+				x.Sight.One(o.Spot, b, m, engine.FailedThere, time.Time{})
 				stepError(msg(m).Err, o)
 				Rescue(m, o.In)
 				break
 			}
 			if holds {
-				x.Sight.One(c.Spot, b, m, engine.PassedOn)
+				x.Sight.One(c.Spot, b, m, engine.PassedOn, time.Time{})
 				msg(m).PC = c.To
 				break
 			}
@@ -232,8 +232,8 @@ func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 	}
 }
 
-// call runs the step. Its error or panic fails the messages that are still live.
-func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
+// call runs the step, and returns when it began. Its error or panic fails the messages that are still live.
+func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) (began time.Time) {
 	if restores := o.Retry != nil || o.OnError == Continues || o.OnError == Repairs; restores {
 		if _, alone := o.Run.(engine.ProcessorFunc); alone {
 			slab(b).Restores = true
@@ -250,7 +250,7 @@ func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 		}
 	}
 	spent := slab(b).Arena.Spent()
-	began := x.Clock.Start(o)
+	began = x.Clock.Start(o)
 	within := &guard.Deadline{Parent: ctx, At: began.Add(o.Timeout)}
 	defer within.End()
 	if a := slab(b).Arena; a != nil {
@@ -272,6 +272,7 @@ func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 		}
 	}
 	o.Figures.Called(len(slab(b).Sel), time.Since(began))
+	return began
 }
 
 func process(ctx context.Context, p engine.Processor, b *engine.Batch) (err error) {
@@ -279,9 +280,9 @@ func process(ctx context.Context, p engine.Processor, b *engine.Batch) (err erro
 	return p.Process(ctx, b)
 }
 
-// conclude moves the messages of a step on, or handles their failures. It says whether some have failed, wait or are
-// parked.
-func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool) {
+// conclude moves the messages of a step on, or handles their failures, after a call that began at a time. It says whether some
+// have failed, wait or are parked.
+func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op, began time.Time) (troubled bool) {
 	reached, waits := false, false
 	for n, i := range sel {
 		m := &slab(b).Msgs[i]
@@ -306,6 +307,7 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 			if len(x.before) > 0 {
 				x.before[n].Restore(&msg(m).Doc, &m.Meta)
 			}
+			x.Sight.Failed(o.Spot, m, began)
 			msg(m).Stage = x.Stage
 			reached, waits = reached || !msg(m).Err.Holds, waits || msg(m).Err.Holds
 			if n := inside.Lacks(msg(m).Err); n > 0 && x.Room != nil {

@@ -25,6 +25,7 @@ func (inPlace) Split(_ context.Context, x *Executor, b *engine.Batch, pc int32) 
 type Runner struct {
 	Prog      *Program
 	Observers []engine.Observer // of the pipeline that the other step belongs to
+	Tracer    engine.Tracer
 }
 
 // Run implements [engine.Runner].
@@ -32,7 +33,7 @@ func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	if slab(b).Sel != nil {
 		panic("engine: Runner.Run needs its own batch, made with NewBatch")
 	}
-	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: Sight{Observers: r.Observers}}
+	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: Sight{Observers: r.Observers, Tracer: r.Tracer}}
 	for i := range slab(b).Msgs {
 		msg(&slab(b).Msgs[i]).PC = 0
 	}

@@ -1,0 +1,159 @@
+//go:build !no_otel && (!slim || otel)
+
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// queue has what has ended and waits to be sent. It is bounded: what does not fit is dropped and counted. put and full never
+// block; all else is for one goroutine.
+type queue struct {
+	client   otlptrace.Client
+	resource *resourcepb.Resource
+	schema   string // URL of the resource
+	log      *slog.Logger
+	most     int           // spans that may wait
+	chunk    int           // spans in a request
+	delay    time.Duration // for which spans wait for others
+	wake     chan struct{} // has room for one
+
+	sent, dropped atomic.Int64 // spans
+	isFull        atomic.Bool
+	down          bool // the last request has failed
+	places        places
+	uploading     context.Context
+	abort         context.CancelFunc // of uploading
+
+	mu    sync.Mutex // guards the fields below
+	items []item
+	spans int
+}
+
+// item is something that becomes spans.
+type item interface {
+	count() int
+	spans(dst []*tracepb.Span, known places) []*tracepb.Span
+}
+
+func newQueue(o Options) *queue {
+	q := &queue{client: o.Client, log: o.Log, wake: make(chan struct{}, 1), places: places{},
+		most:  number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
+		chunk: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
+		delay: time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
+	if o.Resource != nil {
+		q.resource, q.schema = &resourcepb.Resource{Attributes: keyValues(o.Resource.Attributes())}, o.Resource.SchemaURL()
+	}
+	q.uploading, q.abort = context.WithCancel(context.Background())
+	return q
+}
+
+// number reads a variable of OpenTelemetry; one that is not a positive number counts as not set.
+func number(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// full reports whether put would drop what it gets.
+func (q *queue) full() bool { return q.isFull.Load() }
+
+func (q *queue) put(x item) {
+	n := x.count()
+	q.mu.Lock()
+	if q.spans += n; q.spans > q.most {
+		q.spans -= n
+		q.mu.Unlock()
+		q.isFull.Store(true)
+		q.dropped.Add(int64(n))
+		return
+	}
+	q.items = append(q.items, x)
+	enough := q.spans >= q.chunk
+	q.mu.Unlock()
+	if enough {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (q *queue) take() (all []item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all, q.items, q.spans = q.items, nil, 0
+	q.isFull.Store(false)
+	return all
+}
+
+// run sends until ctx ends.
+func (q *queue) run(ctx context.Context) {
+	if err := q.client.Start(q.uploading); err != nil {
+		q.failed(0, err)
+	}
+	tick := time.NewTicker(q.delay)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.wake:
+		case <-tick.C:
+		}
+		q.send(q.take())
+	}
+}
+
+// close sends what is left, until ctx ends. run has returned, or returns when its request is done.
+func (q *queue) close(ctx context.Context) error {
+	defer q.abort()
+	q.send(q.take())
+	return q.client.Stop(ctx)
+}
+
+// send sends items in requests of limited size.
+func (q *queue) send(all []item) {
+	var spans []*tracepb.Span
+	for i, x := range all {
+		spans = x.spans(spans, q.places)
+		if len(spans) >= q.chunk || i+1 == len(all) {
+			q.upload(spans)
+			spans = nil
+		}
+	}
+}
+
+func (q *queue) upload(spans []*tracepb.Span) {
+	err := q.client.UploadTraces(q.uploading, []*tracepb.ResourceSpans{{Resource: q.resource, SchemaUrl: q.schema,
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope, Spans: spans}}}})
+	if err != nil {
+		q.failed(len(spans), err)
+		return
+	}
+	q.sent.Add(int64(len(spans)))
+	if q.down {
+		q.down = false
+		q.log.Info("spans are sent again")
+	}
+}
+
+// failed counts spans that are lost. An outage is logged once.
+func (q *queue) failed(n int, err error) {
+	q.dropped.Add(int64(n))
+	if !q.down {
+		q.down = true
+		q.log.Warn("spans can't be sent, and are dropped until that works again (check service.tracing)", "err", err)
+	}
+}

@@ -1,0 +1,243 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/flowd-io/flowd/internal/testing/oteltest"
+)
+
+// TestTraces compares the spans that the collector's receiver gets, over both protocols.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"grpc", "http"} {
+		t.Run(protocol, func(t *testing.T) {
+			for _, tt := range traceTests {
+				t.Run(tt.name, func(t *testing.T) {
+					t.Parallel()
+					r := oteltest.New(t, nil)
+					endpoint := r.GRPC
+					if protocol == "http" {
+						endpoint = r.HTTP
+					}
+					dir := t.TempDir()
+					service := fmt.Sprintf("service: {tracing: {endpoint: %q, protocol: %s, error_texts: true, attributes: {id: id}}}\n",
+						endpoint, protocol)
+					url := flaky(t)
+					write(t, dir, "p.yaml", strings.ReplaceAll(tt.pipeline, "FLAKY", url)+service)
+					got := flowd(t, dir, tt.stdin, "-c", "p.yaml")
+					got.Want(t, tt.code)
+					spans := oteltest.Tree(t, r.Spans(), "flowd.pipeline", "flowd.type")
+					if want := strings.TrimLeft(strings.ReplaceAll(tt.want, "FLAKY", url), "\n"); spans != want {
+						t.Errorf("got:\n%s\nwant:\n%s", spans, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// flaky starts a server that refuses its first request, and returns its URL.
+func flaky(t *testing.T) string {
+	t.Helper()
+	var n atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// out is an output, and one for dead letters.
+const out = `
+outputs: {out: {file: {path: out}}, dead: {file: {path: dead, framing: messages}}}
+engine: {on_failure: {dead_letter: dead}}
+`
+
+var traceTests = []struct {
+	name, pipeline, stdin string
+	code                  int
+	want                  string
+}{
+	{name: "success", stdin: `{"id":1}`, pipeline: `
+inputs: {in: {stdin: {}}}
+processors: [{name: first, set: {x: id}}]
+` + out, want: `
+process in {flowd.fate=delivered id=1}
+  step first
+  send out CLIENT
+`},
+	{name: "retry, then success", stdin: `{"id":1}`, pipeline: `
+inputs: {in: {stdin: {}}}
+processors: [{name: call, http: FLAKY, retry: {backoff: 1ms}}]
+` + out, want: `
+process in {flowd.fate=delivered id=1}
+  step call {error.type=transient flowd.passage=failed} ERROR FLAKY: 503 Service Unavailable (exception)
+  step call
+  send out CLIENT
+`},
+	{name: "dead letter", stdin: `{"id":1}`, pipeline: `
+inputs: {in: {stdin: {}}}
+processors: [{name: never, fail: "not today"}]
+` + out, want: `
+process in {error.type=permanent flowd.fate=dead_lettered id=1} ERROR not today
+  step never {error.type=permanent flowd.passage=failed} ERROR not today (exception)
+  send dead CLIENT
+`},
+	{name: "filter", stdin: `{"id":1}`, pipeline: `
+inputs: {in: {stdin: {}}}
+processors: [{name: even, filter: id % 2 == 0}]
+` + out, want: `
+process in {flowd.fate=filtered id=1}
+  step even {flowd.passage=filtered}
+`},
+	{name: "split", stdin: `{"id":1,"parts":[{"n":1},{"n":2}]}`, pipeline: `
+inputs: {in: {stdin: {}}}
+processors: [{name: apart, split: parts}, {name: odd, filter: n == 1}]
+` + out, want: `
+process in {flowd.fate=delivered id=1}
+  step apart {flowd.passage=split}
+  step odd {flowd.part=1}
+  step odd {flowd.part=2 flowd.passage=filtered}
+  send out CLIENT {flowd.part=1}
+`},
+	{name: "batch", stdin: "{\"id\":1}\n{\"id\":2}\n", pipeline: `
+inputs: {in: {stdin: {}}}
+batchers: {pairs: {batch: {size: 2, timeout: 10s}, output: out, processors: [{name: together, archive: json_array}]}}
+` + out, want: `
+batcher pairs {flowd.trigger=size messaging.batch.message_count=2} → process in → process in
+process in {flowd.fate=delivered id=1}
+  step together {flowd.of=batcher pairs flowd.passage=merged}
+  send out CLIENT → batcher pairs → process in
+process in {flowd.fate=delivered id=2}
+  step together {flowd.of=batcher pairs flowd.passage=merged}
+`},
+	{name: "write of several", stdin: "{\"id\":1}\n{\"id\":2}\n", pipeline: `
+inputs: {in: {stdin: {}}}
+batchers: {pairs: {batch: {size: 2, timeout: 10s}, output: out}}
+` + out, want: `
+batcher pairs {flowd.trigger=size messaging.batch.message_count=2} → process in → process in
+  send out CLIENT {messaging.batch.message_count=2} → process in → process in
+process in {flowd.fate=delivered id=1}
+  send out → send out
+process in {flowd.fate=delivered id=2}
+  send out → send out
+`},
+	{name: "fallback", stdin: `{"id":1}`, pipeline: `
+inputs: {in: {stdin: {}}}
+batchers: {all: {output: either}}
+outputs:
+  either: {fallback: [first, second]}
+  first: {http: {url: "FLAKY"}, retry: {max_attempts: 1}}
+  second: {file: {path: out}}
+`, want: `
+process in {flowd.fate=delivered id=1}
+  send first CLIENT {error.type=transient flowd.passage=failed} ERROR FLAKY: 503 Service Unavailable (exception)
+  send second CLIENT
+`},
+	{name: "steps inside steps", stdin: `{"id":1,"items":[{"n":1},{"n":2}]}`, pipeline: `
+inputs: {in: {stdin: {}}}
+processors: [{name: all, each: {in: items, do: [{name: double, set: {n: n * 2}}]}}]
+` + out, want: `
+process in {flowd.fate=delivered id=1}
+  step all
+    step double {flowd.of=step all}
+    step double {flowd.of=step all}
+  send out CLIENT
+`},
+}
+
+// TestTracesInOtherProcesses runs a program, and the same one on a worker of a pool. Both get the message's place in its trace.
+func TestTracesInOtherProcesses(t *testing.T) {
+	t.Parallel()
+	needsInterpreter(t, "python")
+	r := oteltest.New(t, nil)
+	f := newFleet(t, onLoopback)
+	write(t, f.dir, "parent.py", `
+import flowd
+
+@flowd.step
+def parent(msg):
+    msg.doc = msg.doc + [msg.meta["traceparent"]]
+`)
+	step := python("parent.py", "")
+	f.serveWithWorkers(1, pipeline{do: step, behind: "{name: near, " + strings.TrimPrefix(step, "{"),
+		service: fmt.Sprintf("tracing: {endpoint: %q}", r.GRPC)})
+	f.hub.Send("[]\n")
+	got := strings.TrimSpace(f.hub.Line())
+	f.hub.Signal(syscall.SIGTERM)
+	f.hub.Wait()
+	want := `
+process in {flowd.fate=delivered}
+  step far
+  step near
+  send out CLIENT → batcher all
+`
+	var parent string
+	for _, s := range r.Spans() {
+		if s.Name() == "process in" {
+			parent = "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-01"
+		}
+	}
+	if seen := fmt.Sprintf("[%q,%q]", parent, parent); got != seen {
+		t.Errorf("the programs have seen %s, want %s", got, seen)
+	}
+	tree := oteltest.Tree(t, r.Spans(), "flowd.pipeline", "flowd.type", "flowd.trigger", "messaging.batch.message_count")
+	if _, tree, _ = strings.Cut(tree, "\n"); "\n"+tree != want { // the first line is that of the batch
+		t.Errorf("got:\n%s\nwant:%s", tree, want)
+	}
+}
+
+// TestATraceOfReturnedMessages stops a pipeline whose output accepts nothing.
+func TestATraceOfReturnedMessages(t *testing.T) {
+	t.Parallel()
+	r := oteltest.New(t, nil)
+	dir := t.TempDir()
+	write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs: {in: {http_server: {listen: "127.0.0.1:0"}}}
+outputs: {out: {http: {url: "http://127.0.0.1:1"}, breaker: {failures: 1}}}
+engine: {drain: {timeout: 100ms}}
+service: {tracing: {endpoint: %q}}
+`, r.GRPC))
+	p := start(t, dir, "-c", "p.yaml")
+	_, at, _ := strings.Cut(p.Says("listening on "), "listening on ")
+	at, _, _ = strings.Cut(at, `"`)
+	answered := make(chan int, 1)
+	go func() {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(`{"id":1}`))
+		req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		res.Body.Close()
+		answered <- res.StatusCode
+	}()
+	p.Says("output is down")
+	p.Signal(syscall.SIGTERM)
+	if status := <-answered; status != http.StatusServiceUnavailable {
+		t.Errorf("the request is answered with %d", status)
+	}
+	p.Wait()
+	root := ""
+	for _, s := range r.Spans() {
+		if s.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
+			t.Errorf("span %s is in trace %s", s.Name(), s.TraceID())
+		}
+		if s.ParentSpanID().String() == "b7ad6b7169203331" {
+			fate, _ := s.Attributes().Get("flowd.fate")
+			root += s.Name() + " " + s.Kind().String() + " " + fate.AsString() + " " + s.Status().Code().String()
+		}
+	}
+	if want := "process in Server returned Error"; root != want {
+		t.Errorf("the span of the message is %q, want %q", root, want)
+	}
+}
