@@ -79,9 +79,10 @@ In a poll input, queue may be a pattern, with * for any text, ? for one characte
 the queues to which the pipeline sends messages that it could not process.
 
 Metadata: queue, message_id, receive_count, sent_at, first_received_at, sender_id;
-message_group_id, dedupe_id and sequence_number of a FIFO queue; dead_letter_source; and
-the message attributes by name: a Number as a number, a Binary as the text of its bytes.
-An attribute with one of the names above becomes attribute_NAME.
+message_group_id, dedupe_id and sequence_number of a FIFO queue; dead_letter_source;
+trace_header (AWSTraceHeader); and the message attributes by name: a Number as a number, a
+Binary as the text of its bytes. An attribute with one of the names above becomes
+attribute_NAME. If there is no attribute traceparent, one is made from trace_header.
 
     inputs:
       orders: {sqs: {queue: orders, region: eu-central-1}}

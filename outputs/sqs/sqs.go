@@ -63,7 +63,7 @@ A request holds up to ten messages and 1MiB; messages that the queue fails are r
 alone. The payload is the body, which must be text. Metadata other than the input's own
 is sent as message attributes, up to ten, if its name is allowed for one: numbers as
 Number, bytes that are not text as Binary, anything else as String. Empty metadata is
-not sent.
+not sent. A valid traceparent is also sent as AWSTraceHeader.
 
 In a FIFO queue, messages of one group never overtake each other: a request contains one
 of each group, and messages after a failed one wait for it. Many groups are fast; a

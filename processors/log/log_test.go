@@ -2,12 +2,16 @@ package log_test
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/operations/logsum"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/log"
 	"github.com/flowd-io/flowd/schema"
@@ -23,19 +27,9 @@ func logged(t *testing.T, step string, payloads ...string) string {
 		}
 		return a
 	}
-	n, err := schema.ParseJSON(step)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := engine.Processors.Lookup("log")
-	d := schema.NewDecoder(nil)
-	config := spec.Type.Decode(d, n)
-	for _, p := range d.Problems() {
-		t.Fatal(p)
-	}
 	env := enginetest.Env()
 	env.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: noTime}))
-	p, err := spec.Build(config, env)
+	p, err := engine.Processors.Lookup("log").Build(configOf(t, step), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +39,21 @@ func logged(t *testing.T, step string, payloads ...string) string {
 		}
 	}
 	return out.String()
+}
+
+// configOf decodes the settings of the step.
+func configOf(t *testing.T, step string) any {
+	t.Helper()
+	n, err := schema.ParseJSON(step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := schema.NewDecoder(nil)
+	config := engine.Processors.Lookup("log").Type.Decode(d, n)
+	for _, p := range d.Problems() {
+		t.Fatal(p)
+	}
+	return config
 }
 
 func TestLog(t *testing.T) {
@@ -89,3 +98,34 @@ func TestLogPassesAndRefuses(t *testing.T) {
 }
 
 func TestLogConforms(t *testing.T) { steptest.Conforms(t, `{"log": "x"}`, `{"a":1}`, `{}`) }
+
+// traced is a handler that keeps what the context of a record has for a key, as handlers do that look for its trace.
+type traced struct {
+	slog.Handler
+	key any
+	got []any
+}
+
+func (h *traced) Handle(ctx context.Context, _ slog.Record) error {
+	h.got = append(h.got, ctx.Value(h.key))
+	return nil
+}
+
+func (h *traced) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func TestALineBelongsToTheTraceOfItsCall(t *testing.T) {
+	type key struct{}
+	h := &traced{slog.NewTextHandler(io.Discard, nil), key{}, nil}
+	env := enginetest.Env()
+	env.Log = slog.New(logsum.New(h))
+	p, err := engine.Processors.Lookup("log").Build(configOf(t, `"late"`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Process(context.WithValue(t.Context(), key{}, "call"), enginetest.Batch("a")); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(h.got, []any{"call"}) {
+		t.Errorf("the contexts of the lines have %v", h.got)
+	}
+}
