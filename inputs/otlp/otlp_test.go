@@ -402,7 +402,11 @@ func TestRefusedRequests(t *testing.T) {
 		export func() error
 		want   codes.Code
 	}{
-		"no credentials":       {func() error { _, err := client.Export(t.Context(), logs("x")); return err }, codes.Unauthenticated},
+		"no credentials": {func() error { _, err := client.Export(t.Context(), logs("x")); return err }, codes.Unauthenticated},
+		"too much": {func() error {
+			_, err := client.Export(call, logs(strings.Repeat("x", 3<<20)), grpclib.UseCompressor("identity"))
+			return err
+		}, codes.ResourceExhausted},
 		"too much, compressed": {func() error { _, err := client.Export(call, large); return err }, codes.ResourceExhausted},
 		"a signal that is off": {func() error {
 			_, err := ptraceotlp.NewGRPCClient(r.connection(t)).Export(call, ptraceotlp.NewExportRequest())
@@ -468,21 +472,30 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestADrainAnswersWhatWasRead stops an input while a request is read in part and another waits.
+// TestADrainAnswersWhatWasRead stops an input when one request is read, another in part, and a third waits.
 func TestADrainAnswersWhatWasRead(t *testing.T) {
 	r := start(t, both)
 	var wg sync.WaitGroup
-	answers := [2]error{}
+	var answers [3]error
+	var read []engine.Result
 	export := func(i int, bodies ...string) {
 		client := r.client(t)
 		wg.Go(func() { _, answers[i] = client.Export(t.Context(), logs(bodies...)) })
 	}
-	export(0, "a", "b")
-	first := engine.NewBatch(2)
-	if _, err := r.Read(t.Context(), first); err != nil {
-		t.Fatal(err)
+	readOne := func() {
+		b := engine.NewBatch(1)
+		if _, err := r.Read(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		for m := range b.All() {
+			read = append(read, engine.Result{Ref: m.Ref, Fate: engine.Delivered})
+		}
 	}
-	export(1, "c")
+	export(0, "a")
+	readOne()
+	export(1, "b", "c")
+	readOne()
+	export(2, "d")
 	for r.queue.Load().Queued < 1 {
 		goruntime.Gosched()
 	}
@@ -492,15 +505,15 @@ func TestADrainAnswersWhatWasRead(t *testing.T) {
 	if _, err := r.Read(t.Context(), engine.NewBatch(1)); err != engine.ErrEnd {
 		t.Errorf("Read: %v", err)
 	}
-	for m := range first.All() {
-		_, _ = r.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}})
-	}
+	_, _ = r.Ack(t.Context(), read)
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	wg.Wait()
-	if answers[0] != nil || status.Code(answers[1]) != codes.Unavailable || !strings.Contains(answers[1].Error(), "draining") {
-		t.Errorf("got %v", answers)
+	for i, want := range []string{"", "1 of 2 messages could not be delivered now", "the pipeline is draining"} {
+		if s := status.Convert(answers[i]); s.Message() != want || want != "" && s.Code() != codes.Unavailable {
+			t.Errorf("request %d: got %v, want %q", i, answers[i], want)
+		}
 	}
 }
 

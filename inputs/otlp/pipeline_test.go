@@ -3,8 +3,11 @@ package otlp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/log"
@@ -28,14 +32,19 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/formats/otlpdocs"
+	netotlp "github.com/flowd-io/flowd/internal/network/otlp"
+	"github.com/flowd-io/flowd/internal/network/tlsconf"
+	"github.com/flowd-io/flowd/internal/testing/mqtttest"
 	"github.com/flowd-io/flowd/internal/testing/oteltest"
 	_ "github.com/flowd-io/flowd/outputs/otlp"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // relay runs a pipeline from an input to a receiver until the test ends. It returns the URLs of the input.
@@ -65,11 +74,14 @@ func relay(t *testing.T, config, output string) (grpc, http string) {
 	})
 	for grpc == "" || http == "" {
 		line := <-said
-		if _, at, ok := strings.Cut(line, "listening on grpc://"); ok {
-			grpc = "http://" + strings.Trim(at, "\"\n")
-		}
-		if _, at, ok := strings.Cut(line, "listening on http://"); ok {
-			http = "http://" + strings.Trim(at, "\"\n")
+		_, at, _ := strings.Cut(line, "listening on ")
+		switch scheme, at, _ := strings.Cut(strings.Trim(at, "\"\n"), "://"); scheme {
+		case "grpc":
+			grpc = "http://" + at
+		case "grpcs":
+			grpc = "https://" + at
+		case "http", "https":
+			http = scheme + "://" + at
 		}
 	}
 	return grpc, http
@@ -239,5 +251,46 @@ func TestARefusalTravelsBack(t *testing.T) {
 	answer, err := client.Export(t.Context(), logs("a", "b"))
 	if p := answer.PartialSuccess(); err != nil || p.RejectedLogRecords() != 2 || !strings.Contains(p.ErrorMessage(), "unknown tenant") {
 		t.Errorf("got %d %q, %v", p.RejectedLogRecords(), p.ErrorMessage(), err)
+	}
+}
+
+// TestTLS sends through a pipeline that asks clients for certificates, to a receiver with TLS.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range mqtttest.Certificates(t) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	behind := oteltest.New(t, &oteltest.TLS{Cert: in("server.pem"), Key: in("server.key")})
+	server := fmt.Sprintf(`"tls": {"cert": %q, "key": %q, "client_ca": %q}`, in("server.pem"), in("server.key"), in("ca.pem"))
+	for _, protocol := range []netotlp.Protocol{netotlp.GRPC, netotlp.HTTP} {
+		to := map[netotlp.Protocol]string{netotlp.GRPC: behind.GRPC, netotlp.HTTP: behind.HTTP}[protocol]
+		grpc, http := relay(t, with(server), fmt.Sprintf(`{"endpoint": %q, "protocol": %q, "tls": {"ca": %q}}`, to, protocol, in("ca.pem")))
+		c := netotlp.Client{Endpoint: grpc, Protocol: protocol, TLS: tlsconf.Client{CA: in("ca.pem")}, Timeout: 3 * time.Second}
+		if protocol == netotlp.HTTP {
+			c.Endpoint = http
+		}
+		export := func() error {
+			client, err := c.TraceClient()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := otlptrace.New(t.Context(), client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Shutdown(t.Context())
+			return e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "a"}}.Snapshots())
+		}
+		if err := export(); err == nil {
+			t.Errorf("%s: a client without a certificate was accepted", protocol)
+		}
+		before := len(behind.Spans())
+		c.TLS.Cert, c.TLS.Key = in("client.pem"), schema.NewSecret(in("client.key"))
+		if err := export(); err != nil || len(behind.Spans()) != before+1 {
+			t.Errorf("%s: got %v, %d spans", protocol, err, len(behind.Spans())-before)
+		}
 	}
 }
