@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 func TestReferencesDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
+		var said lockedBuffer
 		f := References{Log: slog.New(logsum.New(slog.NewTextHandler(&said, nil)))} // as the process logs
 		given := map[string]bool{}
 		for i := range 3000 {
@@ -43,4 +44,22 @@ func TestReferencesDoNotFillTheLog(t *testing.T) {
 		}
 		f.SumUp()
 	})
+}
+
+// lockedBuffer is a log that a timer writes to as well.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
