@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/flowd-io/flowd/internal/testing/oteltest"
 )
@@ -194,4 +196,70 @@ service:
 	if len(r.Metrics())+len(r.Logs()) > 0 {
 		t.Errorf("%d requests with metrics and %d with logs have arrived", len(r.Metrics()), len(r.Logs()))
 	}
+}
+
+// TestMetricsAndLogsLinkToTraces compares the ids of a traced message in its span, in its line of the log and in an exemplar.
+func TestMetricsAndLogsLinkToTraces(t *testing.T) {
+	t.Parallel()
+	r, dir := oteltest.New(t, nil), t.TempDir()
+	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs:
+  in: {stdin: {}}
+processors:
+  - log: $(raw())
+outputs:
+  out: {drop: {}}
+service:
+  listen: 127.0.0.1:0
+  tracing: %q
+  metrics: {otlp: {endpoint: %[1]q, interval: 1s}}
+  log: {otlp: %[1]q}
+`, r.GRPC)))
+	at := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(p.Says("admin API listening"))[1]
+	p.Send("hello\n")
+	trace := regexp.MustCompile(`trace_id=([0-9a-f]{32}) span_id=[0-9a-f]{16}`).FindStringSubmatch(p.Says("msg=hello"))
+	if trace == nil {
+		t.Fatal("the line of the log names no trace")
+	}
+	r.Wait(t, func() bool {
+		return slices.ContainsFunc(r.Spans(), func(s ptrace.Span) bool { return s.TraceID().String() == trace[1] }) &&
+			slices.ContainsFunc(r.Metrics(), func(all pmetric.Metrics) bool { return hasExemplar(all, trace[1]) })
+	})
+	for _, request := range r.Logs() {
+		for _, line := range request.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().All() {
+			if line.Body().Str() == "hello" && line.TraceID().String() != trace[1] {
+				t.Errorf("the record of the log has the trace %s, want %s", line.TraceID(), trace[1])
+			}
+		}
+	}
+	request, err := http.NewRequest(http.MethodGet, "http://"+at+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !regexp.MustCompile(`(?m)^flowd_message_latency_seconds_bucket{.*} 1 # {.*trace_id="`+trace[1]).Match(text) {
+		t.Errorf("no bucket at /metrics has the trace %s (%v)", trace[1], err)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0)
+}
+
+// hasExemplar reports whether a bucket of the latencies links to a trace.
+func hasExemplar(all pmetric.Metrics, trace string) bool {
+	for _, m := range all.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().All() {
+		if m.Name() == "flowd_message_latency_seconds" {
+			for _, e := range m.Histogram().DataPoints().At(0).Exemplars().All() {
+				if e.TraceID().String() == trace {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

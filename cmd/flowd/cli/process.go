@@ -33,8 +33,7 @@ type process struct {
 	service    config.Service // as read at the start
 	systemd    *systemd.Notifier
 	sight      *sight
-	notify     *notify.Notifier   // nil: nobody is notified
-	exemplars  *service.Exemplars // nil: messages are not traced
+	notify     *notify.Notifier // nil: nobody is notified
 
 	wake chan struct{} // room for one: something has ended
 

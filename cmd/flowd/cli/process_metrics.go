@@ -56,7 +56,7 @@ func (p *process) openMetrics(at string) error {
 	info := version()
 	s, err := service.StartMetrics(context.WithoutCancel(p.stop),
 		service.Config{Listen: at, Version: info.Version, Revision: info.Revision, Metrics: processMetrics(),
-			Exemplars: p.exemplars}, p, p.log)
+			Exemplars: p.sight.exemplars}, p, p.log)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (p *process) sendMetrics(c config.Service) error {
 	if to != nil {
 		info := version()
 		all := service.Gatherer(service.Config{Version: info.Version, Revision: info.Revision, Metrics: processMetrics(),
-			Exemplars: p.exemplars}, p, metrics.Registry(p.set.Shared))
+			Exemplars: p.sight.exemplars}, p, metrics.Registry(p.set.Shared))
 		var err error
 		if sender, err = telemetry.NewMetrics(to.Sender, to.Interval, info.Version, all, p.log); err != nil {
 			return err

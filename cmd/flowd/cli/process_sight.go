@@ -7,6 +7,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/operations/history"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/tap"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -24,6 +25,8 @@ type sight struct {
 	traced sync.Once // sets the fields below
 	tracer tracer    // nil: nothing is traced
 	wrong  error
+
+	exemplars *service.Exemplars // nil: nothing is traced
 }
 
 // observers returns what observes all pipelines, and makes it when it is first called.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/telemetry"
 	"github.com/flowd-io/flowd/internal/operations/tracing"
 	"github.com/flowd-io/flowd/schema"
@@ -25,7 +26,8 @@ func (s *sight) tracing(log *slog.Logger) func(config.Service) (engine.Tracer, e
 	return func(c config.Service) (engine.Tracer, error) {
 		s.traced.Do(func() {
 			if c.Tracing != nil && !switchedOff() {
-				s.tracer, s.wrong = newTracer(c.Tracing, log)
+				s.exemplars = &service.Exemplars{}
+				s.tracer, s.wrong = newTracer(c.Tracing, s.exemplars, log)
 			}
 		})
 		if s.tracer == nil {
@@ -40,8 +42,10 @@ func switchedOff() bool {
 	return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none"
 }
 
-func newTracer(c *config.Tracing, log *slog.Logger) (*tracing.Tracer, error) {
-	o := tracing.Options{Sample: share(c.Sample), Failed: c.Keep.Failed, Slower: c.Keep.Slower, ErrorTexts: c.ErrorTexts, Log: log}
+func newTracer(c *config.Tracing, exemplars *service.Exemplars, log *slog.Logger) (*tracing.Tracer, error) {
+	lost := telemetry.Dropped().WithLabelValues("traces")
+	o := tracing.Options{Sample: share(c.Sample), Failed: c.Keep.Failed, Slower: c.Keep.Slower, ErrorTexts: c.ErrorTexts, Log: log,
+		Kept: exemplars.Observe, Lost: func(spans int) { lost.Add(float64(spans)) }}
 	if !c.SampleIf.IsZero() {
 		o.SampleIf = &c.SampleIf
 	}

@@ -169,7 +169,7 @@ func (p *process) serve(watch bool, caught chan os.Signal) (code int, err error)
 		info := version()
 		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
 			TLS: c.TLS, Pipelines: p.pipelines(), Tap: p.sight.tap, Trace: p.sight.trace, Version: info.Version, Revision: info.Revision,
-			Metrics: processMetrics(), Exemplars: p.exemplars}, p, metrics.Registry(p.set.Shared), p.log)
+			Metrics: processMetrics(), Exemplars: p.sight.exemplars}, p, metrics.Registry(p.set.Shared), p.log)
 		if err != nil {
 			return failed, err
 		}

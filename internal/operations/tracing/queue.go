@@ -23,6 +23,8 @@ type queue struct {
 	resource *resourcepb.Resource
 	schema   string // URL of the resource
 	log      *slog.Logger
+	kept     func(pipeline string, took time.Duration, trace, span string)
+	lost     func(spans int)
 	most     int           // spans that may wait
 	chunk    int           // spans in a request
 	delay    time.Duration // for which spans wait for others
@@ -47,7 +49,7 @@ type item interface {
 }
 
 func newQueue(o Options) *queue {
-	q := &queue{client: o.Client, log: o.Log, wake: make(chan struct{}, 1), places: places{},
+	q := &queue{client: o.Client, log: o.Log, kept: o.Kept, lost: o.Lost, wake: make(chan struct{}, 1), places: places{},
 		most:  number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
 		chunk: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
 		delay: time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
@@ -76,7 +78,7 @@ func (q *queue) put(x item) {
 		q.spans -= n
 		q.mu.Unlock()
 		q.isFull.Store(true)
-		q.dropped.Add(int64(n))
+		q.drop(n)
 		return
 	}
 	q.items = append(q.items, x)
@@ -87,6 +89,13 @@ func (q *queue) put(x item) {
 		case q.wake <- struct{}{}:
 		default:
 		}
+	}
+}
+
+func (q *queue) drop(spans int) {
+	q.dropped.Add(int64(spans))
+	if q.lost != nil {
+		q.lost(spans)
 	}
 }
 
@@ -128,6 +137,9 @@ func (q *queue) send(all []item) {
 	var spans []*tracepb.Span
 	for i, x := range all {
 		spans = x.spans(spans, q.places)
+		if f, ok := x.(*message); ok && q.kept != nil {
+			q.kept(f.spot.Pipeline, f.ended.Sub(f.read), f.trace.String(), f.span.String())
+		}
 		if len(spans) >= q.chunk || i+1 == len(all) {
 			q.upload(spans)
 			spans = nil
@@ -151,7 +163,7 @@ func (q *queue) upload(spans []*tracepb.Span) {
 
 // failed counts spans that are lost. An outage is logged once.
 func (q *queue) failed(n int, err error) {
-	q.dropped.Add(int64(n))
+	q.drop(n)
 	if !q.down {
 		q.down = true
 		q.log.Warn("spans can't be sent, and are dropped until that works again (check service.tracing)", "err", err)

@@ -34,6 +34,11 @@ type Options struct {
 	Attributes []Attribute   // of a message's span
 	ErrorTexts bool          // spans have the texts of errors, which may quote data
 
+	// Kept is called with each message whose span is sent: its pipeline, how long it took, and its ids in hexadecimal. Lost is called
+	// with a number of spans that are not sent. nil: nobody asks.
+	Kept func(pipeline string, took time.Duration, trace, span string)
+	Lost func(spans int)
+
 	Client   otlptrace.Client // not started
 	Resource *resource.Resource
 	Log      *slog.Logger
