@@ -42,8 +42,8 @@ func steer(t *testing.T, files map[string]string) *steered {
 	}
 	stop, end := context.WithCancel(context.Background())
 	con := newConsole(s.says)
-	s.process = &process{con: con, log: o.Log, logs: newLogging(con, nil, logFlags{}), files: []string{s.dir}, options: o, stop: stop,
-		kill: context.Background(), set: set, parts: set.Included, wake: make(chan struct{}, 1)}
+	s.process = &process{con: con, sight: &sight{}, log: o.Log, logs: newLogging(con, nil, logFlags{}), files: []string{s.dir},
+		options: o, stop: stop, kill: context.Background(), set: set, parts: set.Included, wake: make(chan struct{}, 1)}
 	s.process.systemd = systemd.New(s.process.Snapshots, o.Log)
 	s.start()
 	t.Cleanup(func() {
