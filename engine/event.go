@@ -14,7 +14,9 @@ const (
 	EventLost        EventKind = "lost"        // an input has failed and will be reopened, or an output is down
 	EventDispatch    EventKind = "dispatch"    // an input has handed over N messages
 	EventUtilization EventKind = "utilization" // N lanes have work
+	EventStep        EventKind = "step"        // a step has had N messages, in a call of Took; Err is the first failure among them
 	EventBatch       EventKind = "batch"       // a batcher has sent N messages; Reason is the trigger
+	EventWrite       EventKind = "write"       // an output has had N messages, in a call of Took; Err is the first failure among them
 	EventRetry       EventKind = "retry"       // N messages wait for a retry
 	EventDeadLetter  EventKind = "dead_letter" // N messages go to the dead letters
 	EventPaused      EventKind = "paused"      // reading is paused, or (Reason "resumed") continues
@@ -27,8 +29,9 @@ const (
 type Event struct {
 	Kind     EventKind
 	Pipeline string
-	Name     string // of the input, step, batcher or output; "" is the pipeline
-	At       time.Time
+	Name     string    // of the input, step, batcher or output; "" is the pipeline
+	At       time.Time // when it was over
+	Took     time.Duration
 	N        int
 	Reason   string
 	Err      error

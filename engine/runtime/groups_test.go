@@ -169,7 +169,7 @@ func (r *record) kinds(pipeline string) (all []string) {
 	defer r.mu.Unlock()
 	for _, e := range r.events {
 		if e.Pipeline == pipeline && e.Kind != engine.EventDispatch && e.Kind != engine.EventUtilization &&
-			e.Kind != engine.EventBatch && e.Kind != engine.EventQuiet {
+			e.Kind != engine.EventStep && e.Kind != engine.EventBatch && e.Kind != engine.EventWrite && e.Kind != engine.EventQuiet {
 			all = append(all, string(e.Kind))
 		}
 	}

@@ -71,7 +71,8 @@ func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, er
 	}
 	before, built, inner := len(b.problems), len(b.built), b.inner
 	b.inner = true
-	r := &steps.Runner{Prog: b.assemble(s), Observers: b.options.Observers, Tracer: b.options.Tracer}
+	sight := b.plan.Sight()
+	r := &steps.Runner{Prog: b.assemble(s), Observers: sight.Observers, Tracer: sight.Tracer, Emit: sight.Emit}
 	b.inner = inner
 	types := slices.Clone(b.built[built:])
 	switch {

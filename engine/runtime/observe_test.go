@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -170,4 +171,39 @@ func (o *observed) check(roots engine.Counts) {
 	if o.ended != counted || len(o.open) > 0 && o.successor == nil {
 		o.t.Errorf("observed %d ends and %d messages that have not ended, the counts say %d ends", o.ended, len(o.open), counted)
 	}
+}
+
+func TestHooksGetEachCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := Step("slow", func(_ context.Context, m *engine.Message) error {
+			time.Sleep(time.Second)
+			if string(m.Bytes()) == "2" {
+				return errors.New("not 2")
+			}
+			return nil
+		})
+		var rec record
+		p := pipe(&Source{Payloads: []string{"1", "2"}}, &Sink{}, slow)
+		p.Engine.Workers, p.Engine.OnFailure.Then.Word = 1, "drop"
+		plan, problems := runtime.Build(p, runtime.Options{Hooks: []engine.Hook{rec.hook}})
+		if plan == nil {
+			t.Fatal(problems)
+		}
+		plan.Run(t.Context(), t.Context())
+		for _, want := range []struct {
+			kind engine.EventKind
+			all  []string
+		}{
+			{engine.EventStep, []string{"slow 1 1s <nil>", "slow 1 1s not 2"}},
+			{engine.EventWrite, []string{"out 1 0s <nil>"}},
+		} {
+			var all []string
+			for _, e := range rec.of(p.Name, want.kind) {
+				all = append(all, fmt.Sprint(e.Name, " ", e.N, " ", e.Took, " ", e.Err))
+			}
+			if !slices.Equal(all, want.all) {
+				t.Errorf("%s: got %q, want %q", want.kind, all, want.all)
+			}
+		}
+	})
 }

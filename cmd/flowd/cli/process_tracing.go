@@ -3,12 +3,10 @@
 package cli
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
@@ -43,9 +41,8 @@ func switchedOff() bool {
 }
 
 func newTracer(c *config.Tracing, exemplars *service.Exemplars, log *slog.Logger) (*tracing.Tracer, error) {
-	lost := telemetry.Dropped().WithLabelValues("traces")
 	o := tracing.Options{Sample: share(c.Sample), Failed: c.Keep.Failed, Slower: c.Keep.Slower, ErrorTexts: c.ErrorTexts, Log: log,
-		Kept: exemplars.Observe, Lost: func(spans int) { lost.Add(float64(spans)) }}
+		Kept: exemplars.Observe}
 	if !c.SampleIf.IsZero() {
 		o.SampleIf = &c.SampleIf
 	}
@@ -83,9 +80,7 @@ func (s *sight) closeTracer(log *slog.Logger) {
 	if s.tracer == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := s.tracer.Close(ctx); err != nil {
+	if err := s.tracer.Close(); err != nil {
 		log.Warn("spans could not be sent before the end", "err", err)
 	}
 }

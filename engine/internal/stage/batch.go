@@ -238,7 +238,7 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 
 // observe tells observers of messages that enter the batcher, or leave it in a batch.
 func (b *batcher) observe(s *engine.Batch, how engine.Passage) {
-	sight := steps.Sight{Observers: b.layout.Observers, Tracer: b.layout.Tracer}
+	sight := b.layout.Sight()
 	sight.All(b.plan.Spot, s, how)
 }
 

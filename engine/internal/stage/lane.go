@@ -48,7 +48,7 @@ type lane struct {
 func newLane(s *settlement, to *batching, index int) *lane {
 	l := &lane{settlement: s, batching: to, index: index, out: outcome{settlement: s}, seen: map[string]bool{}}
 	l.x.Own, l.x.Wrap, l.x.Room = l, s.layout.Middleware, s.room()
-	l.x.Sight.Observers, l.x.Sight.Tracer = s.layout.Observers, s.layout.Tracer
+	l.x.Sight = s.layout.Sight()
 	l.arena.Owner = l.x.Room
 	return l
 }

@@ -80,6 +80,15 @@ func (p *Layout) watchEvery() time.Duration {
 	return max(least/4, time.Millisecond)
 }
 
+// Sight returns what sees the messages of the pipeline.
+func (p *Layout) Sight() steps.Sight {
+	s := steps.Sight{Observers: p.Observers, Tracer: p.Tracer}
+	if len(p.Hooks) > 0 {
+		s.Emit = p.EmitEvent
+	}
+	return s
+}
+
 // EmitEvent calls the hooks of the pipeline.
 func (p *Layout) EmitEvent(e engine.Event) {
 	if len(p.Hooks) == 0 {

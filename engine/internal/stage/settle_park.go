@@ -63,7 +63,8 @@ func (p *parked) resume() {
 				m.Fail(err)
 			}
 		}
-		(&steps.Sight{Tracer: out.layout.Tracer}).Resumed(p.spot(), m, engine.PassedOn)
+		sight := out.layout.Sight()
+		sight.Resumed(p.spot(), m, engine.PassedOn)
 		if msg(m).State == inside.Failed && step != nil {
 			if p.Before != nil {
 				m.SetBytes(p.Before.Body)

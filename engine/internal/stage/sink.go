@@ -173,8 +173,18 @@ func (o *sink) crowded(msgs, bytes int) bool {
 	return o.ready.Crowded(msgs*o.plan.writes()/inside.SlabSize*o.most, bytes) && !o.gate.Shut
 }
 
+// emitWrite tells hooks of a write.
+func (o *sink) emitWrite(s written) {
+	e := engine.Event{Kind: engine.EventWrite, Name: o.plan.Name, N: s.done + s.failed, Took: s.took}
+	if s.err != nil {
+		e.Err = s.err
+	}
+	o.layout.EmitEvent(e)
+}
+
 // wrote records the outcome of a write by the instance at.
 func (o *sink) wrote(at *instance, s written) {
+	o.emitWrite(s)
 	o.mu.Lock()
 	defer o.released(at)
 	o.figures.wrote(s)

@@ -30,7 +30,7 @@ type worker struct {
 func newWorker(s *stage) *worker {
 	w := &worker{stage: s, out: outcome{settlement: s.settlement, beyondLanes: true}}
 	w.x.Own, w.x.Wrap, w.x.Room = w, s.layout.Middleware, s.room()
-	w.x.Sight.Observers, w.x.Sight.Tracer = s.layout.Observers, s.layout.Tracer
+	w.x.Sight = s.layout.Sight()
 	w.arena.Owner = w.x.Room
 	return w
 }

@@ -13,9 +13,10 @@ import (
 type Sight struct {
 	Observers []engine.Observer
 	Tracer    engine.Tracer
-	before    [][]any // by observer: what it has noted of the first messages of a selection
-	traced    []int   // the messages of the call under way that the tracer follows, as indexes of the selection
-	call      any     // what the tracer has noted of the call
+	Emit      func(engine.Event) // calls hooks; nil: there are none
+	before    [][]any            // by observer: what it has noted of the first messages of a selection
+	traced    []int              // the messages of the call under way that the tracer follows, as indexes of the selection
+	call      any                // what the tracer has noted of the call
 }
 
 // Read is called when an input has read b, for the first time or again, after a reload.
@@ -74,6 +75,21 @@ func (s *Sight) Passed(at *engine.Spot, b *engine.Batch, sel []int32, done engin
 		s.Tracer.Called(s.call, at, &slab(b).Msgs[sel[n]], passage(b, int(sel[n]), done))
 	}
 	s.traced, s.call = s.traced[:0], nil
+}
+
+// Stepped tells hooks of a call of a step that is over. began is when it began.
+func (s *Sight) Stepped(name string, b *engine.Batch, sel []int32, began time.Time) {
+	if s.Emit == nil {
+		return
+	}
+	e := engine.Event{Kind: engine.EventStep, Name: name, N: len(sel), Took: time.Since(began)}
+	for _, i := range sel {
+		if m := msg(&slab(b).Msgs[i]); m.State == inside.Failed {
+			e.Err = m.Err
+			break
+		}
+	}
+	s.Emit(e)
 }
 
 // Failed is called when a message has failed in a call that began at a time, after Passed.

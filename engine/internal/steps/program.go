@@ -147,6 +147,7 @@ func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engin
 		if observed {
 			x.Sight.Passed(o.Spot, b, sel, engine.PassedOn)
 		}
+		x.Sight.Stepped(o.Name, b, sel, began)
 		if x.conclude(b, sel, o, began) {
 			x.Own.Hold(b, x.Stage)
 		}

@@ -26,6 +26,7 @@ type Runner struct {
 	Prog      *Program
 	Observers []engine.Observer // of the pipeline that the other step belongs to
 	Tracer    engine.Tracer
+	Emit      func(engine.Event) // nil: there are no hooks
 }
 
 // Run implements [engine.Runner].
@@ -33,7 +34,7 @@ func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	if slab(b).Sel != nil {
 		panic("engine: Runner.Run needs its own batch, made with NewBatch")
 	}
-	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: Sight{Observers: r.Observers, Tracer: r.Tracer}}
+	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: Sight{Observers: r.Observers, Tracer: r.Tracer, Emit: r.Emit}}
 	for i := range slab(b).Msgs {
 		msg(&slab(b).Msgs[i]).PC = 0
 	}

@@ -44,7 +44,7 @@ func (l *Logs) Send(to otlp.Sender, version string, local *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("service.log.otlp: %w", err)
 	}
-	e := &logExporter{Exporter: exporter, health: newHealth("logs", "logs", local)}
+	e := &logExporter{Exporter: exporter, health: NewHealth("logs", "logs", local)}
 	batches := log.NewBatchProcessor(e, log.WithMaxQueueSize(mostQueued), log.WithExportTimeout(full.Timeout))
 	provider := log.NewLoggerProvider(log.WithProcessor(bounded{batches, e}), log.WithResource(who))
 	l.replace(&logSender{provider, e, provider.Logger("flowd", api.WithInstrumentationVersion(version))})
@@ -56,10 +56,10 @@ func (l *Logs) Close() { l.replace(nil) }
 
 func (l *Logs) replace(s *logSender) {
 	if old := l.now.Swap(s); old != nil {
-		ctx, cancel := old.exporter.health.closing()
+		ctx, cancel := old.exporter.health.Closing()
 		defer cancel()
 		if err := old.provider.Shutdown(ctx); err != nil {
-			old.exporter.health.sent(int(old.exporter.waiting.Swap(0)), err)
+			old.exporter.health.Sent(int(old.exporter.waiting.Swap(0)), err)
 		}
 	}
 }
@@ -77,7 +77,7 @@ type bounded struct {
 func (b bounded) OnEmit(ctx context.Context, r *log.Record) error {
 	if b.exporter.waiting.Add(1) > mostQueued {
 		b.exporter.waiting.Add(-1)
-		b.exporter.health.drop(1)
+		b.exporter.health.Drop(1)
 		return nil
 	}
 	return b.BatchProcessor.OnEmit(ctx, r)
@@ -86,14 +86,14 @@ func (b bounded) OnEmit(ctx context.Context, r *log.Record) error {
 // logExporter logs the errors of an exporter, once.
 type logExporter struct {
 	log.Exporter
-	health  *health
+	health  *Health
 	waiting atomic.Int64 // records that were emitted and are neither sent nor dropped
 }
 
 // Export sends records.
 func (e *logExporter) Export(ctx context.Context, all []log.Record) error {
 	err := e.Exporter.Export(ctx, all)
-	e.health.sent(e.settle(len(all)), err)
+	e.health.Sent(e.settle(len(all)), err)
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 // Metrics sends metrics at an interval.
 type Metrics struct {
 	provider *metric.MeterProvider
-	health   *health
+	health   *Health
 }
 
 // NewMetrics starts to send what from gathers. every is the interval; 0: that of OTEL_METRIC_EXPORT_INTERVAL, else a minute.
@@ -36,7 +36,7 @@ func NewMetrics(to otlp.Sender, every time.Duration, version string, from promet
 	if err != nil {
 		return nil, fmt.Errorf("service.metrics.otlp: %w", err)
 	}
-	h := newHealth("metrics", "metrics", log)
+	h := NewHealth("metrics", "metrics", log)
 	reader := metric.NewPeriodicReader(&metricExporter{exporter, h}, metric.WithInterval(every), metric.WithTimeout(full.Timeout),
 		metric.WithProducer(producer{bridge.NewMetricProducer(bridge.WithGatherer(from))}))
 	return &Metrics{metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(who)), h}, nil
@@ -44,22 +44,22 @@ func NewMetrics(to otlp.Sender, every time.Duration, version string, from promet
 
 // Close sends the last values.
 func (m *Metrics) Close() {
-	ctx, cancel := m.health.closing()
+	ctx, cancel := m.health.Closing()
 	defer cancel()
 	if err := m.provider.Shutdown(ctx); err != nil {
-		m.health.sent(0, err)
+		m.health.Sent(0, err)
 	}
 }
 
 // metricExporter logs the errors of an exporter, once.
 type metricExporter struct {
 	metric.Exporter
-	health *health
+	health *Health
 }
 
 // Export sends metrics.
 func (e *metricExporter) Export(ctx context.Context, all *metricdata.ResourceMetrics) error {
-	e.health.sent(points(all), e.Exporter.Export(ctx, all))
+	e.health.Sent(points(all), e.Exporter.Export(ctx, all))
 	return nil
 }
 

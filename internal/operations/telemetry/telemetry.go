@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// closing returns a context for the last request. The end of the process must not wait long for a receiver.
-func (h *health) closing() (context.Context, context.CancelFunc) {
+// Closing returns a context for the last request. The end of the process must not wait long for a receiver.
+func (h *Health) Closing() (context.Context, context.CancelFunc) {
 	wait := 2 * time.Second
 	if h.failing.Load() {
 		wait /= 10
@@ -27,22 +27,23 @@ var Dropped = sync.OnceValue(func() *prometheus.CounterVec {
 		Help: "Spans, data points and log records that could not be sent by OTLP, by signal."}, []string{"signal"})
 })
 
-// health logs when a receiver stops working, and when it works again.
-type health struct {
+// Health logs when a receiver stops working, and when it works again, and counts what it did not get. It is safe for concurrent use.
+type Health struct {
 	what    string // is sent
 	log     *slog.Logger
 	failing atomic.Bool
 	dropped prometheus.Counter
 }
 
-func newHealth(signal, what string, log *slog.Logger) *health {
-	return &health{what: what, log: log, dropped: Dropped().WithLabelValues(signal)}
+// NewHealth returns the health of what is sent of a signal.
+func NewHealth(signal, what string, log *slog.Logger) *Health {
+	return &Health{what: what, log: log, dropped: Dropped().WithLabelValues(signal)}
 }
 
-// sent records the result of one request with n items.
-func (h *health) sent(n int, err error) {
+// Sent records the result of one request with n items.
+func (h *Health) Sent(n int, err error) {
 	if err != nil {
-		h.drop(n)
+		h.Drop(n)
 	}
 	switch failing := err != nil; {
 	case h.failing.Swap(failing) == failing:
@@ -53,4 +54,5 @@ func (h *health) sent(n int, err error) {
 	}
 }
 
-func (h *health) drop(n int) { h.dropped.Add(float64(n)) }
+// Drop counts what was dropped before it could be sent.
+func (h *Health) Drop(n int) { h.dropped.Add(float64(n)) }

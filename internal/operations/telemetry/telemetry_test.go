@@ -160,9 +160,9 @@ func dropped(signal string) float64 { return testutil.ToFloat64(Dropped().WithLa
 func TestHealthIsLoggedWhenItChanges(t *testing.T) {
 	var log bytes.Buffer
 	before := dropped("test")
-	h := newHealth("test", "things", slog.New(slog.NewTextHandler(&log, nil)))
+	h := NewHealth("test", "things", slog.New(slog.NewTextHandler(&log, nil)))
 	for _, err := range []error{nil, errors.New("down"), errors.New("down"), nil, nil, context.Canceled} {
-		h.sent(5, err)
+		h.Sent(5, err)
 	}
 	got := log.String()
 	if strings.Count(got, "can't be sent") != 2 || strings.Count(got, "sent by OTLP again") != 1 || dropped("test")-before != 15 {

@@ -4,7 +4,6 @@ package tracing
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"strconv"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/flowd-io/flowd/internal/operations/telemetry"
 )
 
 // queue has what has ended and waits to be sent. It is bounded: what does not fit is dropped and counted. put and full never
@@ -22,9 +23,8 @@ type queue struct {
 	client   otlptrace.Client
 	resource *resourcepb.Resource
 	schema   string // URL of the resource
-	log      *slog.Logger
 	kept     func(pipeline string, took time.Duration, trace, span string)
-	lost     func(spans int)
+	health   *telemetry.Health
 	most     int           // spans that may wait
 	chunk    int           // spans in a request
 	delay    time.Duration // for which spans wait for others
@@ -32,7 +32,6 @@ type queue struct {
 
 	sent, dropped atomic.Int64 // spans
 	isFull        atomic.Bool
-	down          bool // the last request has failed
 	places        places
 	uploading     context.Context
 	abort         context.CancelFunc // of uploading
@@ -49,10 +48,11 @@ type item interface {
 }
 
 func newQueue(o Options) *queue {
-	q := &queue{client: o.Client, log: o.Log, kept: o.Kept, lost: o.Lost, wake: make(chan struct{}, 1), places: places{},
-		most:  number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
-		chunk: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
-		delay: time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
+	q := &queue{client: o.Client, kept: o.Kept, health: telemetry.NewHealth("traces", "spans", o.Log), wake: make(chan struct{}, 1),
+		places: places{},
+		most:   number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
+		chunk:  number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
+		delay:  time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
 	if o.Resource != nil {
 		q.resource, q.schema = &resourcepb.Resource{Attributes: keyValues(o.Resource.Attributes())}, o.Resource.SchemaURL()
 	}
@@ -92,13 +92,6 @@ func (q *queue) put(x item) {
 	}
 }
 
-func (q *queue) drop(spans int) {
-	q.dropped.Add(int64(spans))
-	if q.lost != nil {
-		q.lost(spans)
-	}
-}
-
 func (q *queue) take() (all []item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +103,7 @@ func (q *queue) take() (all []item) {
 // run sends until ctx ends.
 func (q *queue) run(ctx context.Context) {
 	if err := q.client.Start(q.uploading); err != nil {
-		q.failed(0, err)
+		q.health.Sent(0, err)
 	}
 	tick := time.NewTicker(q.delay)
 	defer tick.Stop()
@@ -150,22 +143,15 @@ func (q *queue) send(all []item) {
 func (q *queue) upload(spans []*tracepb.Span) {
 	err := q.client.UploadTraces(q.uploading, []*tracepb.ResourceSpans{{Resource: q.resource, SchemaUrl: q.schema,
 		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope, Spans: spans}}}})
-	if err != nil {
-		q.failed(len(spans), err)
+	if q.health.Sent(len(spans), err); err != nil {
+		q.dropped.Add(int64(len(spans)))
 		return
 	}
 	q.sent.Add(int64(len(spans)))
-	if q.down {
-		q.down = false
-		q.log.Info("spans are sent again")
-	}
 }
 
-// failed counts spans that are lost. An outage is logged once.
-func (q *queue) failed(n int, err error) {
-	q.drop(n)
-	if !q.down {
-		q.down = true
-		q.log.Warn("spans can't be sent, and are dropped until that works again (check service.tracing)", "err", err)
-	}
+// drop counts spans that are not sent.
+func (q *queue) drop(n int) {
+	q.dropped.Add(int64(n))
+	q.health.Drop(n)
 }

@@ -12,6 +12,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -34,10 +35,8 @@ type Options struct {
 	Attributes []Attribute   // of a message's span
 	ErrorTexts bool          // spans have the texts of errors, which may quote data
 
-	// Kept is called with each message whose span is sent: its pipeline, how long it took, and its ids in hexadecimal. Lost is called
-	// with a number of spans that are not sent. nil: nobody asks.
+	// Kept is called with each message whose span is sent: its pipeline, how long it took, and its ids in hexadecimal. nil: nobody asks.
 	Kept func(pipeline string, took time.Duration, trace, span string)
-	Lost func(spans int)
 
 	Client   otlptrace.Client // not started
 	Resource *resource.Resource
@@ -58,6 +57,7 @@ type Tracer struct {
 	inputs sync.Map // the spots of inputs, by inputName
 	stop   context.CancelFunc
 	done   chan struct{}
+	flush  func(context.Context) error // sends the spans of plugins
 }
 
 var _ engine.Tracer = (*Tracer)(nil)
@@ -66,6 +66,7 @@ var _ engine.Tracer = (*Tracer)(nil)
 func New(o Options) *Tracer {
 	ctx, stop := context.WithCancel(context.Background())
 	t := &Tracer{Options: o, queue: newQueue(o), logQ: math.Log1p(-o.Sample), stop: stop, done: make(chan struct{})}
+	t.flush = t.servePlugins()
 	go func() {
 		defer close(t.done)
 		t.queue.run(ctx)
@@ -73,11 +74,15 @@ func New(o Options) *Tracer {
 	return t
 }
 
-// Close sends what has ended, until ctx ends.
-func (t *Tracer) Close(ctx context.Context) error {
+// Close sends what has ended. It takes no longer than a receiver may delay the end of the process.
+func (t *Tracer) Close() error {
+	ctx, cancel := t.queue.health.Closing()
+	defer cancel()
+	abort := context.AfterFunc(ctx, t.queue.abort)
+	defer abort()
 	t.stop()
 	<-t.done
-	return t.queue.close(ctx)
+	return errors.Join(t.flush(ctx), t.queue.close(ctx))
 }
 
 // Counts are how many spans were sent, and how many were not, because the receiver was down or too slow.
@@ -165,7 +170,7 @@ func (t *Tracer) consider(at *engine.Spot, m *engine.Message, p parent, here boo
 		return
 	}
 	if t.queue.full() {
-		t.queue.dropped.Add(1)
+		t.queue.drop(1)
 		return
 	}
 	f := t.begin(at, m, p)

@@ -3,17 +3,19 @@
 package tracing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/resource"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/flowd-io/flowd/engine"
@@ -78,24 +80,28 @@ func run(t *testing.T, o tracing.Options, src engine.Input, step engine.StepSpec
 		o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	tracer = tracing.New(o)
+	return through(t, tracer, src, step), tracer
+}
+
+// through runs messages through a step, and returns how many reached the output.
+func through(t *testing.T, tracer *tracing.Tracer, src engine.Input, step engine.StepSpec) (delivered int) {
+	t.Helper()
 	dst := &Sink{}
 	p := &engine.Pipeline{Name: "p", Inputs: Named("in", engine.InputSpec{Use: engine.Use(
 		func(engine.Env) (engine.Input, error) { return src, nil })}),
 		Outputs: Named("out", dst.Output()), Processors: engine.Steps{step}}
 	p.Engine.OnFailure.Then.Word = "drop"
-	plan, problems := runtime.Build(p, runtime.Options{Tracer: tracer, Log: o.Log})
+	plan, problems := runtime.Build(p, runtime.Options{Tracer: tracer, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if plan == nil {
 		t.Fatal(problems)
 	}
 	plan.Run(t.Context(), t.Context())
-	return len(dst.Bodies()), tracer
+	return len(dst.Bodies())
 }
 
 func closeIt(t *testing.T, tracer *tracing.Tracer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := tracer.Close(ctx); err != nil {
+	if err := tracer.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -112,7 +118,9 @@ func TestWhichMessagesAreTraced(t *testing.T) {
 		return nil
 	})
 	flags := func(flag string) func(i int) string {
-		return func(i int) string { return fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-%s", flag) }
+		return func(i int) string {
+			return fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-%s", flag)
+		}
 	}
 	for _, tt := range []struct {
 		name     string
@@ -135,7 +143,7 @@ func TestWhichMessagesAreTraced(t *testing.T) {
 		{name: "not those that take less long", o: tracing.Options{Slower: time.Hour}, step: passes},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", strconv.Itoa(math.MaxInt32))
+			t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", strconv.Itoa(1<<20))
 			r := &receiver{}
 			tt.o.Client = r
 			src := &Source{Payloads: numbers(n)}
@@ -184,9 +192,32 @@ func TestAReceiverThatTakesNothing(t *testing.T) {
 			if tt.r.err == nil && sent > 210 {
 				t.Errorf("%d spans were sent late, want at most those that may wait", sent)
 			}
-			if lines := strings.Count(log.String(), "spans can't be sent"); tt.r.err != nil && lines != 1 {
+			if lines := strings.Count(log.String(), "spans can't be sent by OTLP"); tt.r.err != nil && lines != 1 {
 				t.Errorf("the outage was logged %d times:\n%s", lines, log.String())
 			}
 		})
+	}
+}
+
+// TestSpansOfPlugins begins a span in the context of a step, and in that of an output.
+func TestSpansOfPlugins(t *testing.T) {
+	r := &receiver{}
+	step := Step("mine", func(ctx context.Context, _ *engine.Message) error {
+		_, s := otel.Tracer("mine").Start(ctx, "inside")
+		s.End()
+		return nil
+	})
+	for _, sample := range []float64{0, 1} {
+		tracer := tracing.New(tracing.Options{Sample: sample, Client: r, Resource: resource.Empty(), Log: slog.Default()})
+		through(t, tracer, &Source{Payloads: numbers(1)}, step)
+		closeIt(t, tracer)
+	}
+	names := map[string]*tracepb.Span{}
+	for _, s := range r.spans {
+		names[s.Name] = s
+	}
+	inside, mine := names["inside"], names["step mine"]
+	if len(r.spans) != 4 || inside == nil || mine == nil || !bytes.Equal(inside.ParentSpanId, mine.SpanId) {
+		t.Errorf("the span of the plugin is %v, and that of its step %v", inside, mine)
 	}
 }
