@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/internal/testing/oteltest"
 )
 
@@ -239,5 +243,108 @@ service: {tracing: {endpoint: %q}}
 	}
 	if want := "process in Server returned Error"; root != want {
 		t.Errorf("the span of the message is %q, want %q", root, want)
+	}
+}
+
+// TestTheExampleOfTraces runs the commands in the example's README.md, with the collector's receiver instead of Jaeger.
+func TestTheExampleOfTraces(t *testing.T) {
+	readme := blocks(read(t, repo, "examples", "otel", "README.md"))
+	flowd(t, repo, "", words(t, readme[4].text)...).Want(t, 0, "0 errors, 0 warnings")
+	r := oteltest.New(t, nil)
+	orders, shipping := freeAddress(t), freeAddress(t)
+	dir := t.TempDir()
+	for name, value := range map[string]string{"ORDERS": orders, "SHIPPING": shipping, "OTEL_EXPORTER_OTLP_ENDPOINT": r.GRPC,
+		"OUT": filepath.Join(dir, "parcels"), "REFUSED": filepath.Join(dir, "refused")} {
+		t.Setenv(name, value)
+	}
+	p := start(t, repo, words(t, readme[1].text)...)
+	p.Says("listening on http://" + orders)
+	p.Says("listening on http://" + shipping)
+	_, order, _ := strings.Cut(readme[2].text, "-d '")
+	order, _, _ = strings.Cut(order, "'")
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+orders, strings.NewReader(order))
+	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
+	var names []string
+	for _, s := range r.Spans() {
+		if s.TraceID().String() == "0af7651916cd43dd8448eb211c80319c" {
+			names = append(names, s.Name())
+		}
+	}
+	slices.Sort(names)
+	want := []string{"process web", "process web", "send parcels", "send refused", "send shipping", "step only paid", "step parcels",
+		"step too heavy"}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("the trace has %q, want %q", names, want)
+	}
+}
+
+// TestOneTraceThroughBrokers sends a message over HTTP through flowd to RabbitMQ, and from there through another flowd to Kafka.
+func TestOneTraceThroughBrokers(t *testing.T) {
+	t.Parallel()
+	b := brokertest.RabbitMQ(t)
+	queue := b.Queue(t, nil)
+	k := kafkatest.Start(t)
+	topic := k.Topic(t, 1)
+	r := oteltest.New(t, nil)
+	dir := t.TempDir()
+	write(t, dir, "first.yaml", fmt.Sprintf(`
+inputs: {in: {http_server: {listen: "127.0.0.1:0"}}}
+outputs: {out: {rabbitmq: {url: %q, routing_key: %q}}}
+service: {tracing: {endpoint: %q, sample: 0}}
+`, b.URL, queue, r.GRPC))
+	write(t, dir, "second.yaml", fmt.Sprintf(`
+inputs: {in: {rabbitmq: {url: %q, queue: %q}}}
+outputs: {out: {kafka: {brokers: %q, topic: %q}}}
+service: {tracing: {endpoint: %q, protocol: http, sample: 0}}
+`, b.URL, queue, k.Brokers, topic, r.HTTP))
+	first, second := start(t, dir, "-c", "first.yaml"), start(t, dir, "-c", "second.yaml")
+	_, at, _ := strings.Cut(first.Says("listening on "), "listening on ")
+	at, _, _ = strings.Cut(at, `"`)
+	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(`{"id":1}`))
+	req.Header.Set("Traceparent", "00-"+id+"-"+parent+"-01")
+	req.Header.Set("Tracestate", "shop=1")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	r.Wait(t, func() bool { return len(r.Spans()) == 4 })
+	for _, p := range []*process{first, second} {
+		p.Signal(syscall.SIGTERM)
+		p.Wait().Want(t, 0)
+	}
+	last, above := "", parent
+	for range 2 { // from parent to child
+		for _, s := range r.Spans() {
+			if s.TraceID().String() != id || s.TraceState().AsRaw() != "shop=1" {
+				t.Errorf("span %s is in trace %s, with state %q", s.Name(), s.TraceID(), s.TraceState().AsRaw())
+			}
+			if s.Name() == "process in" && s.ParentSpanID().String() == above {
+				last, above = s.Kind().String(), s.SpanID().String()
+				break
+			}
+		}
+	}
+	if last != "Consumer" {
+		t.Errorf("the message of the second process is no child of the first's: %s", above)
+	}
+	records := k.Read(t, topic)
+	headers := ""
+	for _, h := range records[0].Headers {
+		if h.Key == "traceparent" {
+			headers = string(h.Value)
+		}
+	}
+	if want := "00-" + id + "-" + above + "-01"; headers != want {
+		t.Errorf("the record has traceparent %q, want %q", headers, want)
 	}
 }

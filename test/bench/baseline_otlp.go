@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	mnoop "go.opentelemetry.io/otel/metric/noop"
@@ -19,8 +20,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// otlpReceiver runs the collector's receiver for OTLP over gRPC on args[0], with a consumer that counts log records, until the process
-// is interrupted. It prints how many have come.
+// otlpReceiver runs the collector's receiver for OTLP over gRPC on args[0], with a consumer that counts log records, and
+// one for spans, until the process is interrupted. It prints how many log records have come.
 func otlpReceiver(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -44,10 +45,21 @@ func otlpReceiver(args []string) error {
 	if err != nil {
 		return err
 	}
+	spans, err := consumer.NewTraces(func(context.Context, ptrace.Traces) error { return nil })
+	if err != nil {
+		return err
+	}
+	t, err := factory.CreateTraces(ctx, settings, conf, spans) // it shares the listener
+	if err == nil {
+		err = t.Start(ctx, noExtensions{})
+	}
+	if err != nil {
+		return err
+	}
 	<-ctx.Done()
-	err = r.Shutdown(context.Background())
+	err = errors.Join(r.Shutdown(context.Background()), t.Shutdown(context.Background()))
 	fmt.Fprint(os.Stderr, n.Load())
-	return errors.Join(err)
+	return err
 }
 
 type noExtensions struct{}

@@ -23,6 +23,47 @@ var otlpRows = []row{
 		contestants: []contestant{inFlowd("otlp"), theLimit("otlpreceiver", "otlp-receiver $listen")},
 		goals:       []goal{{than: "otlpreceiver", atLeast: 1}},
 	},
+	{
+		name: "trace", does: "as filter, with one message in a hundred traced: spans over gRPC to otlpreceiver",
+		check: transformed(graded, failed), data: events, run: runTraced,
+		contestants: []contestant{traced("flowd", "0.01"), untraced},
+		goals:       []goal{{than: untraced.name, atLeast: 0.98}},
+	},
+	{
+		name: "trace-all", does: "as filter, with every message traced, as far as otlpreceiver keeps up",
+		check: transformed(graded, failed), data: events, run: runTraced,
+		contestants: []contestant{traced("flowd", "1"), untraced},
+		goals:       []goal{{than: untraced.name, atLeast: 0.7}},
+	},
+}
+
+// untraced is the pipeline of the rows trace without tracing.
+var untraced = contestant{name: "not traced", command: flowdRuns + " $conf/filter.flowd.yaml", limit: true}
+
+// traced is that pipeline with a share of messages traced.
+func traced(name, share string) contestant {
+	return contestant{name: name,
+		command: flowdRuns + " $conf/filter.flowd.yaml -s service.tracing.endpoint=http://$listen -s service.tracing.sample=" + share}
+}
+
+// runTraced is the runner of rows whose contestants send spans to the collector's receiver.
+func runTraced(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
+	address, err := freeAddress()
+	if err != nil {
+		return s, err
+	}
+	vars := map[string]string{"listen": address}
+	p, err := w.start(theLimit("", "otlp-receiver $listen").command, vars, nil, nil)
+	if err != nil {
+		return s, err
+	}
+	defer p.kill()
+	if err := p.waitUntilListening(address); err != nil {
+		return s, err
+	}
+	with := *c
+	with.vars = vars
+	return runFiles(w, r, &with, n, all)
 }
 
 const (
