@@ -72,7 +72,7 @@ type Service struct {
 	Pipelines string         `yaml:"pipelines" doc:"Directory for pipelines that are managed over the admin API. Its .yaml files are pipelines of the process, which keeps running without any; it is created if missing. -s does not apply to them."`
 	Plugins   engine.Names   `yaml:"plugins" doc:"Folders of programs with a plugin.yaml, or folders that contain such folders, relative to this file: a path or a list. Each program is a type of component."`
 	Log       Log            `yaml:"log" doc:"The log, on standard error: levels and format."`
-	Metrics   *Metrics       `yaml:"metrics" doc:"A second listener, only for scrapers and probes."`
+	Metrics   *Metrics       `yaml:"metrics" doc:"Metrics for Prometheus at a second listener, only for scrapers and probes, and metrics by OTLP."`
 	Notify    *Notify        `yaml:"notify" doc:"A webhook or a program that is told when a pipeline fails, stops, or is not ready."`
 	History   *History       `yaml:"history" doc:"Remembers the last messages, for flowd trace. Without this section nothing is remembered."`
 	Tap       Tap            `yaml:"tap" doc:"What flowd tap shows of messages."`

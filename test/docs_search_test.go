@@ -29,7 +29,7 @@ func TestDocsAnswerQuestions(t *testing.T) {
 		"fan out":                             "cookbook#fan-out-with-one-bad-output",
 		"grok":                                "formats#grok",
 		"how do I split an array":             "from-benthos#split-an-array-into-messages",
-		"prometheus":                          "service#metrics",
+		"prometheus":                          "operations#for-scrapers-and-probes",
 		"kubernetes":                          "operations#on-kubernetes",
 		"mock a step in a test":               "testing#mocks",
 		"consumer lag":                        "kafka#lag",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/otlp"
 	"github.com/flowd-io/flowd/internal/operations/service"
 	"github.com/flowd-io/flowd/internal/operations/telemetry"
 	"github.com/flowd-io/flowd/internal/operations/tracing"
@@ -37,7 +38,7 @@ func (s *sight) tracing(log *slog.Logger) func(config.Service) (engine.Tracer, e
 
 // switchedOff reports whether variables of OpenTelemetry say that nothing is traced.
 func switchedOff() bool {
-	return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none"
+	return otlp.Disabled() || os.Getenv("OTEL_TRACES_EXPORTER") == "none"
 }
 
 func newTracer(c *config.Tracing, exemplars *service.Exemplars, log *slog.Logger) (*tracing.Tracer, error) {
@@ -52,6 +53,9 @@ func newTracer(c *config.Tracing, exemplars *service.Exemplars, log *slog.Logger
 	var err error
 	if o.Client, err = c.TraceClient(); err != nil {
 		return nil, err
+	}
+	if set, err := c.For(otlp.Traces); err == nil {
+		o.Timeout = set.Timeout
 	}
 	if o.Resource, err = telemetry.Resource(version().Version, schema.Map[string]{}); err != nil {
 		return nil, err

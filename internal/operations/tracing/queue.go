@@ -3,6 +3,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strconv"
@@ -25,6 +26,7 @@ type queue struct {
 	schema   string // URL of the resource
 	kept     func(pipeline string, took time.Duration, trace, span string)
 	health   *telemetry.Health
+	timeout  time.Duration // of a request with its retries
 	most     int           // spans that may wait
 	chunk    int           // spans in a request
 	delay    time.Duration // for which spans wait for others
@@ -48,11 +50,11 @@ type item interface {
 }
 
 func newQueue(o Options) *queue {
-	q := &queue{client: o.Client, kept: o.Kept, health: telemetry.NewHealth("traces", "spans", o.Log), wake: make(chan struct{}, 1),
-		places: places{},
-		most:   number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
-		chunk:  number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
-		delay:  time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
+	q := &queue{client: o.Client, kept: o.Kept, timeout: cmp.Or(o.Timeout, 10*time.Second),
+		health: telemetry.NewHealth("traces", "spans", o.Log), wake: make(chan struct{}, 1), places: places{},
+		most:  number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
+		chunk: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
+		delay: time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
 	if o.Resource != nil {
 		q.resource, q.schema = &resourcepb.Resource{Attributes: keyValues(o.Resource.Attributes())}, o.Resource.SchemaURL()
 	}
@@ -141,7 +143,9 @@ func (q *queue) send(all []item) {
 }
 
 func (q *queue) upload(spans []*tracepb.Span) {
-	err := q.client.UploadTraces(q.uploading, []*tracepb.ResourceSpans{{Resource: q.resource, SchemaUrl: q.schema,
+	ctx, cancel := context.WithTimeout(q.uploading, q.timeout)
+	defer cancel()
+	err := q.client.UploadTraces(ctx, []*tracepb.ResourceSpans{{Resource: q.resource, SchemaUrl: q.schema,
 		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope, Spans: spans}}}})
 	if q.health.Sent(len(spans), err); err != nil {
 		q.dropped.Add(int64(len(spans)))

@@ -39,6 +39,7 @@ type Options struct {
 	Kept func(pipeline string, took time.Duration, trace, span string)
 
 	Client   otlptrace.Client // not started
+	Timeout  time.Duration    // of a request with its retries
 	Resource *resource.Resource
 	Log      *slog.Logger
 }

@@ -47,9 +47,7 @@ func (r *receiver) UploadTraces(ctx context.Context, all []*tracepb.ResourceSpan
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range all[0].ScopeSpans[0].Spans {
-		r.spans = append(r.spans, s)
-	}
+	r.spans = append(r.spans, all[0].ScopeSpans[0].Spans...)
 	return r.err
 }
 
