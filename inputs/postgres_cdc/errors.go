@@ -1,6 +1,7 @@
 package postgrescdc
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -64,9 +65,10 @@ func refusesTLS(err error) bool {
 	return strings.Contains(err.Error(), "server refused TLS") && !lostConnection(err) && !answered // the error has no type
 }
 
-// lostConnection reports whether an error says that a connection was lost.
+// lostConnection reports whether an error says that a connection was lost, or that the server said nothing in time.
 func lostConnection(err error) bool {
-	return errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // explain gives an error its class, and adds what was being done and the remedy.

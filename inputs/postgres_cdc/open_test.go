@@ -3,7 +3,9 @@ package postgrescdc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -250,4 +252,22 @@ func TestConnectionsThatBreak(t *testing.T) {
 		},
 		Answers: 5,
 	}.Run(t)
+}
+
+// TestAServerThatRefusesTLSAndIsSlow has no TLS, and says nothing in time on the connection without it.
+func TestAServerThatRefusesTLSAndIsSlow(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("tls error: server refused TLS connection")
+	for _, tt := range []struct {
+		err  error
+		want engine.Class
+	}{
+		{refused, engine.Permanent},
+		{errors.Join(refused, fmt.Errorf("failed SASL auth: timeout: %w", context.DeadlineExceeded)), engine.Timeout},
+		{errors.Join(refused, io.ErrUnexpectedEOF), engine.Transient},
+	} {
+		if got := engine.ErrorOf(explain(tt.err, "connect"), engine.Transient).Class; got != tt.want {
+			t.Errorf("%q has class %s, want %s", tt.err, got, tt.want)
+		}
+	}
 }
