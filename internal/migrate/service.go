@@ -48,8 +48,12 @@ func (t *translator) topLevel(root *yaml.Node) {
 			}
 		case "tracer":
 			for _, m := range pairsOf(p.value) {
-				if m.key.Value != "none" {
-					t.says(m.key, "traces are not sent")
+				switch m.key.Value {
+				case "none":
+				case "open_telemetry_collector":
+					t.tracing(m)
+				default:
+					t.says(m.key, fmt.Sprintf("traces are sent by OTLP, not to %s: set service.tracing.endpoint to a receiver", m.key.Value))
 				}
 			}
 		case "shutdown_timeout":
@@ -63,6 +67,40 @@ func (t *translator) topLevel(root *yaml.Node) {
 			}
 		}
 	}
+}
+
+// tracing translates where traces are sent: to the first address.
+func (t *translator) tracing(p pair) {
+	conf := mapping()
+	for _, protocol := range []string{"grpc", "http"} {
+		all := lookup(p.value, protocol)
+		if all == nil || len(all.Content) == 0 {
+			continue
+		}
+		if len(conf.Content) > 0 || len(all.Content) > 1 {
+			t.says(all, "spans are sent to one receiver, the first one")
+		}
+		if len(conf.Content) > 0 {
+			continue
+		}
+		scheme := "http://"
+		if text(all.Content[0], "secure") == "true" {
+			scheme = "https://"
+		}
+		address := text(all.Content[0], "address")
+		if address == "" {
+			address = text(all.Content[0], "url")
+		}
+		put(conf, "endpoint", scalar(scheme+address))
+		put(conf, "protocol", scalar(protocol))
+	}
+	if sampling := lookup(p.value, "sampling"); text(sampling, "enabled") == "true" {
+		put(conf, "sample", code(text(sampling, "ratio")))
+	}
+	if tags := lookup(p.value, "tags"); !empty(tags) {
+		t.says(tags, "tags are left out: set them in the variable OTEL_RESOURCE_ATTRIBUTES")
+	}
+	put(t.service, "tracing", conf)
 }
 
 // anchorsOnly reports whether a top-level key only contains anchors.
