@@ -246,6 +246,49 @@ service: {tracing: {endpoint: %q}}
 	}
 }
 
+// TestATraceSurvivesAReload reloads while a message waits for its output. It stays in its trace.
+func TestATraceSurvivesAReload(t *testing.T) {
+	t.Parallel()
+	r := oteltest.New(t, nil)
+	var works atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !works.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	text := fmt.Sprintf(`
+inputs: {in: {stdin: {}}}
+processors: [{name: before, set: {x: id}}]
+outputs: {out: {http: %s, breaker: {failures: 1, backoff: 10ms}}}
+service: {tracing: {endpoint: %q}}
+`, s.URL, r.GRPC)
+	write(t, dir, "p.yaml", text)
+	p := start(t, dir, "-c", "p.yaml")
+	p.Send(`{"id":1}` + "\n")
+	p.Says("output is down")
+	write(t, dir, "p.yaml", strings.Replace(text, "name: before", "name: after", 1))
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	works.Store(true)
+	r.Wait(t, func() bool { return len(r.Spans()) > 0 })
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0)
+	var names []string
+	traces := map[string]bool{}
+	for _, s := range r.Spans() {
+		traces[s.TraceID().String()] = true
+		if !slices.Contains(names, s.Name()) || s.Name() == "process in" {
+			names = append(names, s.Name())
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"process in", "send out", "step after", "step before"}; !slices.Equal(names, want) || len(traces) != 1 {
+		t.Errorf("%d traces have the spans %q, want one with %q", len(traces), names, want)
+	}
+}
+
 // TestTheExampleOfTraces runs the commands in the example's README.md, with the collector's receiver instead of Jaeger.
 func TestTheExampleOfTraces(t *testing.T) {
 	readme := blocks(read(t, repo, "examples", "otel", "README.md"))

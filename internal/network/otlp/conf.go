@@ -26,7 +26,7 @@ type Client struct {
 	Endpoint    string                    `yaml:"endpoint,main" doc:"URL of the receiver, such as http://127.0.0.1:4317; with http as the protocol, also with a path before /v1/traces. By default that of the variable OTEL_EXPORTER_OTLP_ENDPOINT, else localhost. The variables for one signal, such as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, precede those for all, here and below."`
 	Protocol    Protocol                  `yaml:"protocol" check:"oneof=grpc|http" doc:"grpc (port 4317 by default) or http (protobuf in POST requests, port 4318). By default that of OTEL_EXPORTER_OTLP_PROTOCOL, else grpc."`
 	Headers     schema.Map[schema.Secret] `yaml:"headers" doc:"Headers by name, such as an API key. By default those of OTEL_EXPORTER_OTLP_HEADERS."`
-	Compression string                    `yaml:"compression" check:"oneof=gzip|none" doc:"gzip or none. By default that of OTEL_EXPORTER_OTLP_COMPRESSION, else gzip."`
+	Compression string                    `yaml:"compression" check:"oneof=gzip|none" doc:"gzip or none. By default that of OTEL_EXPORTER_OTLP_COMPRESSION, else none, as the specification says."`
 	Timeout     time.Duration             `yaml:"timeout" check:"min=1ms,max=5m" doc:"Time limit for one request, with its retries. By default that of OTEL_EXPORTER_OTLP_TIMEOUT (in milliseconds), else 10s."`
 	TLS         tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults, for an https:// endpoint."`
 }

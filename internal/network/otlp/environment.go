@@ -65,7 +65,7 @@ func (c Client) For(s Signal) (Client, error) {
 		}
 	}
 	if c.Compression == "" {
-		c.Compression = cmp.Or(s.variable("COMPRESSION"), "gzip")
+		c.Compression = cmp.Or(s.variable("COMPRESSION"), "none")
 		if c.Compression != "gzip" && c.Compression != "none" {
 			return c, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION is %q, which is not supported (set it to gzip or none)", c.Compression)
 		}

@@ -36,7 +36,7 @@ type message struct {
 	over    bool      // no more is noted
 	ended   time.Time
 	fate    engine.Fate
-	failure failure
+	failure *failure // nil: none
 }
 
 // ids identify a span.
@@ -47,7 +47,7 @@ type ids struct {
 
 // failure is an error, without its data unless that is wanted.
 type failure struct {
-	class engine.Class // "": there is none
+	class engine.Class
 	text  string
 }
 
@@ -56,8 +56,8 @@ type called struct {
 	span, parent trace.SpanID
 	spot         *engine.Spot
 	how          engine.Passage
-	began, ended time.Time
-	failure      failure
+	began, ended int64 // unix nanoseconds
+	failure      *failure
 	part         int
 	group        *group // the write of several messages that it is part of; nil: it had this one alone
 	batch        *group // that the message is in, if it was written alone
@@ -75,12 +75,12 @@ type group struct {
 	size         int // messages, followed or not
 	trigger      engine.Trigger
 	failed       int // of the messages that are followed
-	failure      failure
+	failure      *failure
 }
 
 // begin makes the trace of m.
 func (t *Tracer) begin(at *engine.Spot, m *engine.Message, p parent) *message {
-	f := &message{ids: ids{p.trace, newSpan()}, parent: p.span, state: p.state, spot: at, read: m.ReceivedAt()}
+	f := &message{ids: ids{p.trace, newSpan()}, parent: p.span, state: p.state, spot: at, read: m.ReceivedAt(), calls: make([]called, 0, 4)}
 	f.handle.Of = f
 	if !p.ok {
 		f.trace = newTrace()
@@ -196,8 +196,8 @@ func (t *Tracer) Called(noted any, at *engine.Spot, m *engine.Message, how engin
 	c.next++
 	f, merged := of(m)
 	now := time.Now()
-	x := called{span: c.spans[i], parent: c.outer.spanOf(f), spot: at, how: how, began: c.began, ended: now, part: m.Part(), merged: merged,
-		group: c.group, batch: c.batch}
+	x := called{span: c.spans[i], parent: c.outer.spanOf(f), spot: at, how: how, began: c.began.UnixNano(), ended: now.UnixNano(),
+		part: m.Part(), merged: merged, group: c.group, batch: c.batch}
 	if how == engine.FailedThere {
 		x.failure = t.failure(m.Err())
 	}
@@ -220,7 +220,7 @@ func (t *Tracer) Resumed(at *engine.Spot, m *engine.Message, how engine.Passage)
 	defer f.mu.Unlock()
 	for i := range f.calls {
 		if c := &f.calls[i]; c.spot == at && c.how == engine.IsWaiting && c.part == m.Part() && !f.over {
-			if c.how, c.ended = how, time.Now(); how == engine.FailedThere {
+			if c.how, c.ended = how, time.Now().UnixNano(); how == engine.FailedThere {
 				c.failure = t.failure(m.Err())
 			}
 			return
@@ -242,11 +242,11 @@ func (f *message) add(x called) {
 }
 
 // failure is what spans have of an error.
-func (t *Tracer) failure(err *engine.Error) (f failure) {
+func (t *Tracer) failure(err *engine.Error) *failure {
 	if err == nil {
-		return f
+		return nil
 	}
-	f.class = err.Class
+	f := &failure{class: err.Class}
 	if t.ErrorTexts {
 		f.text = cut(err.Error())
 	}
@@ -279,8 +279,8 @@ func (t *Tracer) failed(f *message, merged []ids, at *engine.Spot, m *engine.Mes
 	if began.IsZero() {
 		began = now
 	}
-	f.add(called{span: newSpan(), spot: at, how: engine.FailedThere, began: began, ended: now, failure: t.failure(m.Err()), part: m.Part(),
-		merged: merged})
+	f.add(called{span: newSpan(), spot: at, how: engine.FailedThere, began: began.UnixNano(), ended: now.UnixNano(),
+		failure: t.failure(m.Err()), part: m.Part(), merged: merged})
 }
 
 // Batched makes the span of a batch.

@@ -30,6 +30,7 @@ type queue struct {
 	most     int           // spans that may wait
 	chunk    int           // spans in a request
 	delay    time.Duration // for which spans wait for others
+	pace     time.Duration // from one span to the next; 0: as fast as the receiver takes them
 	wake     chan struct{} // has room for one
 
 	sent, dropped atomic.Int64 // spans
@@ -55,6 +56,9 @@ func newQueue(o Options) *queue {
 		most:  number("OTEL_BSP_MAX_QUEUE_SIZE", 32768),
 		chunk: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 2048),
 		delay: time.Duration(number("OTEL_BSP_SCHEDULE_DELAY", 1000)) * time.Millisecond}
+	if o.MaxSpans > 0 {
+		q.pace = time.Second / time.Duration(o.MaxSpans)
+	}
 	if o.Resource != nil {
 		q.resource, q.schema = &resourcepb.Resource{Attributes: keyValues(o.Resource.Attributes())}, o.Resource.SchemaURL()
 	}
@@ -116,19 +120,19 @@ func (q *queue) run(ctx context.Context) {
 		case <-q.wake:
 		case <-tick.C:
 		}
-		q.send(q.take())
+		q.send(q.take(), ctx.Done())
 	}
 }
 
 // close sends what is left, until ctx ends. run has returned, or returns when its request is done.
 func (q *queue) close(ctx context.Context) error {
 	defer q.abort()
-	q.send(q.take())
+	q.send(q.take(), nil)
 	return q.client.Stop(ctx)
 }
 
-// send sends items in requests of limited size.
-func (q *queue) send(all []item) {
+// send sends items in requests of limited size, no faster than the pace until hurry is closed. nil: it hurries.
+func (q *queue) send(all []item, hurry <-chan struct{}) {
 	var spans []*tracepb.Span
 	for i, x := range all {
 		spans = x.spans(spans, q.places)
@@ -136,7 +140,14 @@ func (q *queue) send(all []item) {
 			q.kept(f.spot.Pipeline, f.ended.Sub(f.read), f.trace.String(), f.span.String())
 		}
 		if len(spans) >= q.chunk || i+1 == len(all) {
+			began := time.Now()
 			q.upload(spans)
+			if rest := time.Duration(len(spans))*q.pace - time.Since(began); rest > 0 && hurry != nil {
+				select {
+				case <-time.After(rest):
+				case <-hurry:
+				}
+			}
 			spans = nil
 		}
 	}

@@ -51,7 +51,7 @@ func (f *message) spans(dst []*tracepb.Span, known places) []*tracepb.Span {
 // asSpan makes the span of a message in a call.
 func (c *called) asSpan(f *message, at place) *tracepb.Span {
 	s := &tracepb.Span{TraceId: f.trace[:], SpanId: c.span[:], TraceState: f.state, Flags: sampled, ParentSpanId: f.span[:],
-		Name: at.name, Kind: at.kind, StartTimeUnixNano: nanos(c.began), EndTimeUnixNano: nanos(c.ended),
+		Name: at.name, Kind: at.kind, StartTimeUnixNano: uint64(c.began), EndTimeUnixNano: uint64(c.ended),
 		Attributes: at.attributes}
 	if c.how != engine.PassedOn && c.how != engine.WrittenThere {
 		s.Attributes = append(s.Attributes, passages[c.how])
@@ -75,7 +75,7 @@ func (c *called) asSpan(f *message, at place) *tracepb.Span {
 	if c.how == engine.FailedThere {
 		s.Status = status(c.failure)
 		s.Attributes = append(s.Attributes, errorType(c.failure))
-		s.Events = append(s.Events, exception(c.failure, c.ended))
+		s.Events = append(s.Events, exception(c.failure, uint64(c.ended)))
 	}
 	return s
 }
@@ -101,7 +101,7 @@ func (g *group) spans(dst []*tracepb.Span, known places) []*tracepb.Span {
 	if g.failed > 0 {
 		s.Status = status(g.failure)
 		s.Attributes = append(s.Attributes, errorType(g.failure), number64("flowd.failed_messages", g.failed))
-		s.Events = append(s.Events, exception(g.failure, g.ended))
+		s.Events = append(s.Events, exception(g.failure, nanos(g.ended)))
 	}
 	return append(dst, s)
 }
@@ -110,20 +110,27 @@ func (x *ids) asLink() *tracepb.Span_Link {
 	return &tracepb.Span_Link{TraceId: x.trace[:], SpanId: x.span[:], Flags: sampled}
 }
 
-func status(f failure) *tracepb.Status {
-	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: f.text}
+func status(f *failure) *tracepb.Status {
+	s := &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+	if f != nil {
+		s.Message = f.text
+	}
+	return s
 }
 
-func errorType(f failure) *commonpb.KeyValue {
-	if f.class == "" {
+func errorType(f *failure) *commonpb.KeyValue {
+	if f == nil || f.class == "" {
 		return text("error.type", "_OTHER")
 	}
 	return text("error.type", string(f.class))
 }
 
-func exception(f failure, at time.Time) *tracepb.Span_Event {
-	e := &tracepb.Span_Event{Name: "exception", TimeUnixNano: nanos(at),
-		Attributes: []*commonpb.KeyValue{text("exception.type", string(f.class))}}
+func exception(f *failure, at uint64) *tracepb.Span_Event {
+	e := &tracepb.Span_Event{Name: "exception", TimeUnixNano: at}
+	if f == nil {
+		return e
+	}
+	e.Attributes = append(e.Attributes, text("exception.type", string(f.class)))
 	if f.text != "" {
 		e.Attributes = append(e.Attributes, text("exception.message", f.text))
 	}

@@ -38,6 +38,7 @@ type Options struct {
 	// Kept is called with each message whose span is sent: its pipeline, how long it took, and its ids in hexadecimal. nil: nobody asks.
 	Kept func(pipeline string, took time.Duration, trace, span string)
 
+	MaxSpans int              // that are sent per second; 0: no limit
 	Client   otlptrace.Client // not started
 	Timeout  time.Duration    // of a request with its retries
 	Resource *resource.Resource
