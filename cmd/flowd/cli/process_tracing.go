@@ -42,8 +42,8 @@ func switchedOff() bool {
 }
 
 func newTracer(c *config.Tracing, exemplars *service.Exemplars, log *slog.Logger) (*tracing.Tracer, error) {
-	o := tracing.Options{Sample: share(c.Sample), MaxSpans: c.MaxSpans, Failed: c.Keep.Failed, Slower: c.Keep.Slower, ErrorTexts: c.ErrorTexts, Log: log,
-		Kept: exemplars.Observe}
+	o := tracing.Options{Sample: share(c.Sample), Failed: c.Keep.Failed, Slower: c.Keep.Slower, ErrorTexts: c.ErrorTexts,
+		MaxSpans: c.MaxSpans, Log: log, Kept: exemplars.Observe}
 	if !c.SampleIf.IsZero() {
 		o.SampleIf = &c.SampleIf
 	}
