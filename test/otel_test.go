@@ -261,7 +261,7 @@ func TestATraceSurvivesAReload(t *testing.T) {
 	text := fmt.Sprintf(`
 inputs: {in: {stdin: {}}}
 processors: [{name: before, set: {x: id}}]
-outputs: {out: {http: %s, breaker: {failures: 1, backoff: 10ms}}}
+outputs: {out: {http: %s, retry: {max_attempts: 10000, backoff: 10ms, max_backoff: 50ms}, breaker: {failures: 1, backoff: 10ms}}}
 service: {tracing: {endpoint: %q}}
 `, s.URL, r.GRPC)
 	write(t, dir, "p.yaml", text)
