@@ -66,7 +66,7 @@ var importRules = []importRule{
 	{"internal/disk/*", "engine"},
 	{"internal/network/*", public + " internal/network/*"},
 	{"internal/components/programs", "engine schema internal/network/call internal/operations/logsum"},
-	{"internal/components/push", "engine engine/doc internal/operations/logsum"},
+	{"internal/components/push", "engine engine/doc internal/formats/compression internal/network/httpx internal/operations/logsum"},
 	{"internal/components/*", public},
 	{"internal/formats internal/formats/*", public + " internal/formats/* internal/network/*"},
 	{"internal/systems/* internal/systems/*/*", public + " internal/components/* internal/disk/* internal/formats/* " +

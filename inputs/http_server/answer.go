@@ -158,14 +158,16 @@ func (in *input) wait(w http.ResponseWriter, n int) {
 	}
 }
 
-var (
-	tooLarge   = &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the body is longer than max_body"}
-	endless    = &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the body is longer than max_body", Close: true}
-	tooLong    = &push.Refusal{Status: http.StatusRequestTimeout, Why: "the body arrived too slowly", Close: true}
-	unreadable = &push.Refusal{Status: http.StatusBadRequest, Why: "the body could not be read completely"}
-	unknown    = &push.Refusal{Status: http.StatusUnsupportedMediaType, Why: "the content encoding must be gzip or zstd"}
-	forged     = &push.Refusal{Status: http.StatusUnauthorized, Why: "the signature does not match the body"}
-)
+var refusals = push.Refusals{
+	Endless:    &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the body is longer than max_body", Close: true},
+	TooLarge:   &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the body is longer than max_body"},
+	Overfull:   push.Overfull,
+	TooSlow:    &push.Refusal{Status: http.StatusRequestTimeout, Why: "the body arrived too slowly", Close: true},
+	Unreadable: &push.Refusal{Status: http.StatusBadRequest, Why: "the body could not be read completely"},
+	Coding:     &push.Refusal{Status: http.StatusUnsupportedMediaType, Why: "the content encoding must be gzip or zstd"},
+}
+
+var forged = &push.Refusal{Status: http.StatusUnauthorized, Why: "the signature does not match the body"}
 
 // tooMany refuses a request because it has too many messages.
 func (in *input) tooMany() *push.Refusal {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -148,16 +147,7 @@ type input struct {
 	refs   push.References
 	queue  *push.Queue
 
-	door    *door
-	serving sync.WaitGroup
-}
-
-// door is one opening of the input.
-type door struct {
-	*push.Door
-	server   *http.Server // nil: not open
-	listener net.Listener
-	once     sync.Once // shuts it
+	door *push.Door
 }
 
 var (
@@ -178,18 +168,12 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		desk: reply.Of(env.Shared), room: reply.Room{Max: int(c.MaxReplies)},
 		refs:  push.References{Log: env.Log, Expose: c.ExposeErrors},
 		queue: push.NewQueue(c.Timeout, c.MaxRequests, int64(c.MaxWaiting)),
-		door:  &door{Door: push.NewDoor()},
+		door:  push.NewDoor(),
 	}, nil
 }
 
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
-
-const (
-	headerTimeout = 10 * time.Second // for the headers of a request
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 64 << 10
-)
 
 // Open listens.
 func (in *input) Open(ctx context.Context) error {
@@ -197,32 +181,20 @@ func (in *input) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", in.cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", in.cfg.Listen, err)
+	d, scheme := push.NewDoor(), "http"
+	if conf != nil {
+		scheme = "https"
 	}
-	d := &door{Door: push.NewDoor(), listener: l}
-	d.server = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(d, w, r) }), TLSConfig: conf,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: httpx.BodyTimeout, IdleTimeout: idleTimeout,
-		WriteTimeout:   httpx.BodyTimeout + push.Pressure + in.cfg.Timeout + httpx.AnswerTimeout,
-		MaxHeaderBytes: maxHeader,
+	at, err := d.Listen(ctx, push.Address{Address: in.cfg.Listen, TLS: conf, Timeout: in.cfg.Timeout, Log: in.log,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, connection{}, new(httpx.Metas))
 		},
-		ErrorLog: httpx.ErrorLog(in.log),
+		Handler: func(w http.ResponseWriter, r *http.Request) { in.serve(d, w, r) }})
+	if err != nil {
+		return err
 	}
-	scheme, serve := "http", d.server.Serve
-	if conf != nil {
-		scheme, serve = "https", func(l net.Listener) error { return d.server.ServeTLS(l, "", "") }
-	}
-	in.serving.Go(func() {
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-			d.Lost <- fmt.Errorf("no longer listening on %s: %w", l.Addr(), err)
-		}
-	})
 	in.door = d
-	in.log.Info(fmt.Sprintf("listening on %s://%s%s", scheme, l.Addr(), in.cfg.Path))
+	in.log.Info(fmt.Sprintf("listening on %s://%s%s", scheme, at, in.cfg.Path))
 	return nil
 }
 
@@ -231,7 +203,7 @@ type connection struct{}
 
 // Read adds the messages of requests that wait.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	return in, in.queue.Read(ctx, in.door.Door, b)
+	return in, in.queue.Read(ctx, in.door, b)
 }
 
 // Ack records how messages ended, and answers requests that are complete.
@@ -245,27 +217,16 @@ func (in *input) Limited(until time.Time) { in.queue.Limited(until) }
 
 // Stop closes the listener and refuses requests that were not read. Requests that were read still get their answers.
 func (in *input) Stop(context.Context) error {
-	d := in.door
-	d.once.Do(func() {
-		in.queue.Shut(d.Door)
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = d.server.Shutdown(over) // of the listener and idle connections: Close waits for the others
-	})
+	in.queue.Stop(in.door)
 	return nil
 }
 
 // Close waits for the answers until ctx ends, then closes the connections.
 func (in *input) Close(ctx context.Context) error {
-	d := in.door
-	if d.server == nil {
+	if len(in.door.Servers) == 0 {
 		return nil
 	}
-	_ = in.Stop(ctx)
-	if err := d.server.Shutdown(ctx); err != nil {
-		_ = d.server.Close()
-	}
-	in.serving.Wait()
+	in.queue.Close(ctx, in.door)
 	in.refs.SumUp()
 	in.queue.EachOpen(func(r push.Messages) { r.AllSettled() }) // they end with the process
 	return nil

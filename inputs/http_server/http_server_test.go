@@ -417,7 +417,7 @@ func TestReadsTakeAllThatWait(t *testing.T) {
 // TestAClientThatLeavesIsNotReadAnyMore checks that the request of a client that has disconnected leaves the queue, and is not read.
 func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
-	c, err := net.Dial("tcp", r.door.listener.Addr().String())
+	c, err := net.Dial("tcp", r.door.Listeners[0].Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -582,7 +582,7 @@ func TestADrainAnswersWhatWasReadAndRefusesTheRest(t *testing.T) {
 func TestASlowClientIsCutOff(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	defer r.Close(t.Context())
-	s := r.door.server
+	s := r.door.Servers[0]
 	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 ||
 		s.MaxHeaderBytes == 0 {
 		t.Errorf("a limit is missing: %+v", s)
@@ -705,7 +705,7 @@ func TestOpenedAgainItListens(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	r := start(t, `{"listen": "127.0.0.1:0"}`)
 	r.cfg.Listen = strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/") // the same address again
-	if err := r.door.listener.Close(); err != nil {
+	if err := r.door.Listeners[0].Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Read(t.Context(), engine.NewBatch(1)); err == nil ||

@@ -59,7 +59,7 @@ func (r *request) leave() {
 }
 
 // serve handles one request. It takes a slot when the body has arrived, so that a client that sends nothing holds none.
-func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
+func (in *input) serve(d *push.Door, w http.ResponseWriter, hr *http.Request) {
 	r := newRequest(in)
 	defer r.leave()
 	if !in.welcome(w, hr) {
@@ -88,7 +88,7 @@ func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 		answerRefusal(w, push.Overfull)
 		return
 	}
-	switch why, ok := in.queue.Await(hr.Context(), d.Door, &r.Request, r, len(r.records)); {
+	switch why, ok := in.queue.Await(hr.Context(), d, &r.Request, r, len(r.records)); {
 	case !ok:
 	case why != nil:
 		answerRefusal(w, why)
@@ -234,7 +234,7 @@ func (in *input) records(r *request, from framing.Reader, size int) *push.Refusa
 		}
 		before := max(made, size)
 		if made += len(rec.Body); made > int(in.cfg.MaxBody) {
-			return tooLarge
+			return refusals.TooLarge
 		}
 		if due += int64(max(made, size)-before) + recordSize; due >= atOnce {
 			if !r.Hold.Take(due) {

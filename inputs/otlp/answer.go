@@ -15,16 +15,16 @@ import (
 	"github.com/flowd-io/flowd/internal/network/grpcx"
 )
 
-var (
-	crowded  = busy(push.Crowded)
-	overfull = busy(push.Overfull)
+var crowded = busy(push.Crowded)
 
-	tooLarge   = &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the request is larger than max_body"}
-	endless    = &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the request is larger than max_body", Close: true}
-	tooLong    = &push.Refusal{Status: http.StatusRequestTimeout, Why: "the request arrived too slowly", Close: true}
-	unreadable = &push.Refusal{Status: http.StatusBadRequest, Why: "the request could not be read completely"}
-	unknown    = &push.Refusal{Status: http.StatusUnsupportedMediaType, Why: "the compression must be gzip or zstd"}
-)
+var refusals = push.Refusals{
+	Endless:    &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the request is larger than max_body", Close: true},
+	TooLarge:   &push.Refusal{Status: http.StatusRequestEntityTooLarge, Why: "the request is larger than max_body"},
+	Overfull:   busy(push.Overfull),
+	TooSlow:    &push.Refusal{Status: http.StatusRequestTimeout, Why: "the request arrived too slowly", Close: true},
+	Unreadable: &push.Refusal{Status: http.StatusBadRequest, Why: "the request could not be read completely"},
+	Coding:     &push.Refusal{Status: http.StatusUnsupportedMediaType, Why: "the compression must be gzip or zstd"},
+}
 
 // busy is a refusal for want of room. OTLP has a status of its own for that.
 func busy(f *push.Refusal) *push.Refusal {

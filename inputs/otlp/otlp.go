@@ -11,10 +11,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/components/push"
@@ -153,15 +150,7 @@ type input struct {
 	refs  push.References
 	queue *push.Queue
 
-	door    *door
-	serving sync.WaitGroup
-}
-
-// door is one opening of the input.
-type door struct {
-	*push.Door
-	servers []*http.Server
-	once    sync.Once // shuts it
+	door *push.Door
 }
 
 var (
@@ -181,26 +170,19 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		cfg: c, log: env.Log,
 		refs:  push.References{Log: env.Log, Expose: c.ExposeErrors},
 		queue: push.NewQueue(c.Timeout, c.MaxRequests, int64(c.MaxWaiting)),
-		door:  &door{Door: push.NewDoor()},
+		door:  push.NewDoor(),
 	}, nil
 }
 
 // Traits returns what the configuration implies.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-const (
-	headerTimeout = 10 * time.Second // for the headers of a request
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 64 << 10
-)
-
 // Open listens.
 func (in *input) Open(ctx context.Context) (err error) {
-	d := &door{Door: push.NewDoor()}
+	d := push.NewDoor()
 	defer func() {
 		if err != nil {
-			d.close(ctx)
-			in.serving.Wait()
+			in.queue.Close(ctx, d)
 		}
 	}()
 	var grpc, plain http.Protocols
@@ -223,45 +205,27 @@ func (in *input) Open(ctx context.Context) (err error) {
 }
 
 // listen starts a server.
-func (in *input) listen(ctx context.Context, d *door, scheme, address string, protocols *http.Protocols,
-	serve func(*door, http.ResponseWriter, *http.Request)) error {
+func (in *input) listen(ctx context.Context, d *push.Door, scheme, address string, protocols *http.Protocols,
+	serve func(*push.Door, http.ResponseWriter, *http.Request)) error {
 	conf, err := in.cfg.TLS.Config(in.log)
 	if err != nil {
 		return err
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", address, err)
-	}
-	server := &http.Server{
-		Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(d, w, r) }),
-		TLSConfig: conf, Protocols: protocols,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: httpx.BodyTimeout, IdleTimeout: idleTimeout,
-		WriteTimeout:   httpx.BodyTimeout + push.Pressure + in.cfg.Timeout + httpx.AnswerTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: httpx.ErrorLog(in.log),
-	}
-	d.servers = append(d.servers, server)
-	limited := netutil.LimitListener(l, in.cfg.MaxConnections)
-	run := server.Serve
 	if conf != nil {
 		scheme += "s"
-		run = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
-	in.serving.Go(func() {
-		if err := run(limited); !errors.Is(err, http.ErrServerClosed) {
-			select {
-			case d.Lost <- fmt.Errorf("no longer listening on %s: %w", l.Addr(), err):
-			default: // the other server is lost, too
-			}
-		}
-	})
-	in.log.Info(fmt.Sprintf("listening on %s://%s", scheme, l.Addr()))
+	at, err := d.Listen(ctx, push.Address{Address: address, TLS: conf, Timeout: in.cfg.Timeout, MaxConnections: in.cfg.MaxConnections,
+		Log: in.log, Protocols: protocols, Handler: func(w http.ResponseWriter, r *http.Request) { serve(d, w, r) }})
+	if err != nil {
+		return err
+	}
+	in.log.Info(fmt.Sprintf("listening on %s://%s", scheme, at))
 	return nil
 }
 
 // Read adds the messages of requests that wait.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	return in, in.queue.Read(ctx, in.door.Door, b)
+	return in, in.queue.Read(ctx, in.door, b)
 }
 
 // Ack records how messages ended, and answers requests that are complete.
@@ -275,37 +239,18 @@ func (in *input) Limited(until time.Time) { in.queue.Limited(until) }
 
 // Stop closes the listeners and refuses requests that were not read. Requests that were read still get their answers.
 func (in *input) Stop(context.Context) error {
-	d := in.door
-	d.once.Do(func() {
-		in.queue.Shut(d.Door)
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
-		for _, s := range d.servers {
-			_ = s.Shutdown(over) // of the listener and idle connections: Close waits for the others
-		}
-	})
+	in.queue.Stop(in.door)
 	return nil
 }
 
 // Close waits for the answers until ctx ends, then closes the connections.
 func (in *input) Close(ctx context.Context) error {
-	d := in.door
-	if len(d.servers) == 0 {
+	if len(in.door.Servers) == 0 {
 		return nil
 	}
-	_ = in.Stop(ctx)
-	d.close(ctx)
-	in.serving.Wait()
+	in.queue.Close(ctx, in.door)
 	in.refs.SumUp()
 	return nil
-}
-
-func (d *door) close(ctx context.Context) {
-	for _, s := range d.servers {
-		if s.Shutdown(ctx) != nil {
-			_ = s.Close()
-		}
-	}
 }
 
 // accepts says whether a signal is accepted.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/components/push"
-	"github.com/flowd-io/flowd/internal/formats/compression"
 	"github.com/flowd-io/flowd/internal/formats/otlpdocs"
 	"github.com/flowd-io/flowd/internal/network/grpcx"
 	"github.com/flowd-io/flowd/internal/network/httpx"
@@ -60,7 +59,7 @@ func (r *request) leave() {
 }
 
 // serveGRPC handles one call.
-func (in *input) serveGRPC(d *door, w http.ResponseWriter, hr *http.Request) {
+func (in *input) serveGRPC(d *push.Door, w http.ResponseWriter, hr *http.Request) {
 	r := in.newRequest()
 	defer r.leave()
 	if !grpcx.IsCall(hr) {
@@ -78,7 +77,7 @@ func (in *input) serveGRPC(d *door, w http.ResponseWriter, hr *http.Request) {
 }
 
 // serveHTTP handles one request over plain HTTP.
-func (in *input) serveHTTP(d *door, w http.ResponseWriter, hr *http.Request) {
+func (in *input) serveHTTP(d *push.Door, w http.ResponseWriter, hr *http.Request) {
 	httpx.EndUnclear(w, hr)
 	r := in.newRequest()
 	defer r.leave()
@@ -108,7 +107,7 @@ func (in *input) serveHTTP(d *door, w http.ResponseWriter, hr *http.Request) {
 
 // serve handles a request whose signal is accepted. It takes a slot when the body has arrived, so that a client that sends nothing
 // holds none.
-func (r *request) serve(d *door, w http.ResponseWriter, hr *http.Request) {
+func (r *request) serve(d *push.Door, w http.ResponseWriter, hr *http.Request) {
 	in := r.in
 	if !in.cfg.Auth.Allows(hr) {
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
@@ -140,7 +139,7 @@ func (r *request) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 		}
 	}
 	r.meta = engine.MetaFrom(m)
-	switch why, ok := in.queue.Await(hr.Context(), d.Door, &r.Request, r, r.docs.Len()); {
+	switch why, ok := in.queue.Await(hr.Context(), d, &r.Request, r, r.docs.Len()); {
 	case !ok:
 	case why != nil:
 		r.refuse(w, why)
@@ -154,7 +153,7 @@ func (r *request) receive(w http.ResponseWriter, hr *http.Request) ([]byte, *pus
 	in := r.in
 	most := int64(in.cfg.MaxBody)
 	if hr.ContentLength > most+headOfGRPC {
-		return nil, endless
+		return nil, refusals.Endless
 	}
 	b := httpx.Body{Max: most + headOfGRPC, MinRate: int(in.cfg.MinRate), Take: r.Hold.Take, Process: in.cfg.Timeout + push.Pressure}
 	if old, ok := buffers.Get().(*[]byte); ok {
@@ -162,17 +161,8 @@ func (r *request) receive(w http.ResponseWriter, hr *http.Request) ([]byte, *pus
 	}
 	body, err := b.Read(w, hr)
 	r.buffer = body
-	switch {
-	case err == nil:
-	case errors.Is(err, httpx.ErrBodyTooLarge):
-		return nil, endless
-	case errors.Is(err, httpx.ErrBodyFull):
-		httpx.DiscardBody(hr, b.Max)
-		return nil, overfull
-	case errors.Is(err, httpx.ErrBodyTooSlow):
-		return nil, tooLong
-	default:
-		return nil, unreadable
+	if err != nil {
+		return nil, refusals.Unread(hr, b.Max, err)
 	}
 	coding := r.coding
 	if r.form == grpc {
@@ -184,7 +174,7 @@ func (r *request) receive(w http.ResponseWriter, hr *http.Request) ([]byte, *pus
 			coding = ""
 		}
 	}
-	return r.unpack(body, coding)
+	return refusals.Unpack(&r.Hold, body, coding, most)
 }
 
 // buffers recycles the memory of bodies.
@@ -203,34 +193,6 @@ func (r *request) recycle() {
 
 // headOfGRPC is what stands before a message of gRPC. It doesn't count.
 const headOfGRPC = 5
-
-// unpack decompresses a body.
-func (r *request) unpack(body []byte, coding string) ([]byte, *push.Refusal) {
-	format, known := compression.FromCoding(strings.ToLower(strings.TrimSpace(coding)))
-	switch {
-	case !known:
-		return nil, unknown
-	case format == compression.None:
-		return body, nil
-	}
-	packed := int64(len(body))
-	body, err := compression.DecompressWithin(format, body, int64(r.in.cfg.MaxBody), func(n int) error {
-		if !r.Hold.Take(int64(n)) {
-			return httpx.ErrBodyFull
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, compression.ErrTooLarge):
-		return nil, tooLarge
-	case errors.Is(err, httpx.ErrBodyFull):
-		return nil, overfull
-	case err != nil:
-		return nil, &push.Refusal{Status: http.StatusBadRequest, Why: err.Error()}
-	}
-	r.Hold.Give(packed)
-	return body, nil
-}
 
 // growth is how many bytes the documents of a request may have for each byte of max_body: each repeats its resource.
 const growth = 8
@@ -254,7 +216,7 @@ func (r *request) split(body []byte) *push.Refusal {
 		r.recycle()
 		return nil
 	case errors.Is(err, otlpdocs.ErrFull):
-		return overfull
+		return refusals.Overfull
 	case errors.Is(err, otlpdocs.ErrTooMany):
 		return &push.Refusal{Status: http.StatusRequestEntityTooLarge,
 			Why: fmt.Sprintf("the request has more than %d records (max_messages)", cfg.MaxMessages)}

@@ -1,6 +1,6 @@
-// Package push is shared by inputs to which clients push requests. A [Queue] holds requests until a Read takes their messages,
-// and [Queue.Await] waits until those are settled. [Hold] bounds the bytes that wait, and [References] keeps errors from clients
-// that should not see them.
+// Package push is shared by inputs to which clients push requests. A [Door] listens, and a [Queue] holds requests until a Read takes
+// their messages; [Queue.Await] waits until those are settled. [Hold] bounds the bytes that wait, [Refusals] answer bodies that are
+// not kept, and [References] keeps errors from clients that should not see them.
 package push
 
 import (
@@ -27,7 +27,7 @@ type Queue struct {
 	waiting atomic.Int64  // bytes of requests that no Read has taken
 	came    chan struct{} // room for one: requests wait
 
-	// For Read, and Shut after it.
+	// For Read, and Stop after it.
 	reading []*Request // taken by a Read; from at on, they have more messages
 	at      int
 
@@ -71,25 +71,6 @@ func (q *Queue) Load() Load {
 	return Load{len(q.slots), len(q.queue), q.waiting.Load()}
 }
 
-// Door is one opening of an input.
-type Door struct {
-	Lost chan error // room for the one error that ended listening
-	shut chan struct{}
-}
-
-// NewDoor returns an open door.
-func NewDoor() *Door { return &Door{Lost: make(chan error, 1), shut: make(chan struct{})} }
-
-// IsShut says whether [Queue.Shut] was called.
-func (d *Door) IsShut() bool {
-	select {
-	case <-d.shut:
-		return true
-	default:
-		return false
-	}
-}
-
 // Refusal is why a request is not kept, or why its fate is unknown.
 type Refusal struct {
 	Status int // of HTTP
@@ -125,7 +106,7 @@ func (q *Queue) Read(ctx context.Context, d *Door, b *engine.Batch) error {
 			return ctx.Err()
 		case <-d.shut:
 			return engine.ErrEnd
-		case err := <-d.Lost:
+		case err := <-d.lost:
 			return err
 		}
 	}
@@ -289,9 +270,9 @@ func (q *Queue) Limited(until time.Time) {
 	})
 }
 
-// Shut shuts a door, once: requests that were not taken are refused, and so are new ones. Messages that were taken and not read
+// shut shuts a door, once: requests that were not taken are refused, and so are new ones. Messages that were taken and not read
 // are returned.
-func (q *Queue) Shut(d *Door) {
+func (q *Queue) shut(d *Door) {
 	q.mu.Lock()
 	close(d.shut)
 	for _, r := range q.queue {
