@@ -92,7 +92,7 @@ var importRules = []importRule{
 	{"internal/operations/plugins/template/*", public},
 	{"internal/operations/notify", "engine engine/expr schema internal/components/programs internal/network/httpx " +
 		"internal/operations/service"},
-	{"internal/operations/tracing", public + " internal/operations/telemetry"},
+	{"internal/operations/tracing", public + " internal/network/traceparent internal/operations/telemetry"},
 	{"internal/operations/history", public + " internal/operations/observe"},
 	{"internal/operations/service", public + " internal/formats/framing internal/network/* internal/operations/history"},
 	{"internal/operations/telemetry", public + " internal/network/otlp"},

@@ -71,8 +71,7 @@ func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, er
 	}
 	before, built, inner := len(b.problems), len(b.built), b.inner
 	b.inner = true
-	sight := b.plan.Sight()
-	r := &steps.Runner{Prog: b.assemble(s), Observers: sight.Observers, Tracer: sight.Tracer, Emit: sight.Emit}
+	r := &steps.Runner{Prog: b.assemble(s), Sight: b.plan.Sight()}
 	b.inner = inner
 	types := slices.Clone(b.built[built:])
 	switch {

@@ -23,10 +23,8 @@ func (inPlace) Split(_ context.Context, x *Executor, b *engine.Batch, pc int32) 
 
 // Runner runs steps inside another step.
 type Runner struct {
-	Prog      *Program
-	Observers []engine.Observer // of the pipeline that the other step belongs to
-	Tracer    engine.Tracer
-	Emit      func(engine.Event) // nil: there are no hooks
+	Prog  *Program
+	Sight Sight // of the pipeline that the other step belongs to; only to be copied
 }
 
 // Run implements [engine.Runner].
@@ -34,7 +32,7 @@ func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	if slab(b).Sel != nil {
 		panic("engine: Runner.Run needs its own batch, made with NewBatch")
 	}
-	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: Sight{Observers: r.Observers, Tracer: r.Tracer, Emit: r.Emit}}
+	x := Executor{Prog: r.Prog, Own: inPlace{}, Sight: r.Sight}
 	for i := range slab(b).Msgs {
 		msg(&slab(b).Msgs[i]).PC = 0
 	}

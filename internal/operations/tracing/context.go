@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/traceparent"
 )
 
 // parent is the span to which a message belongs, as its traceparent says.
@@ -23,26 +24,20 @@ type parent struct {
 
 // parentOf reads the W3C's headers. A traceparent that is not valid counts as none.
 func parentOf(m engine.Meta) (p parent) {
-	v, _ := m.Get("traceparent")
-	s, _ := v.(string)
-	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" || len(s) > 55 && (s[:2] == "00" || s[55] != '-') {
+	from, ok := traceparent.Of(m)
+	if !ok {
 		return p
 	}
-	var head, flags [1]byte
-	_, err := hex.Decode(head[:], []byte(s[:2]))
-	id, errID := trace.TraceIDFromHex(s[3:35])
-	span, errSpan := trace.SpanIDFromHex(s[36:52])
-	if _, errFlags := hex.Decode(flags[:], []byte(s[53:55])); err != nil || errID != nil || errSpan != nil || errFlags != nil {
-		return p
-	}
+	p.ok, p.sampled = true, from.Sampled
+	_, _ = hex.Decode(p.trace[:], []byte(from.Trace)) // both have these digits only
+	_, _ = hex.Decode(p.span[:], []byte(from.Span))
 	state, _ := m.Get("tracestate")
-	p = parent{trace: id, span: span, sampled: flags[0]&1 == 1, ok: true}
 	p.state, _ = state.(string)
 	return p
 }
 
-// traceparent returns the header with which a message belongs to a sampled span.
-func traceparent(id trace.TraceID, span trace.SpanID) string {
+// headerOf returns the header with which a message belongs to a sampled span.
+func headerOf(id trace.TraceID, span trace.SpanID) string {
 	b := make([]byte, 0, 55)
 	b = append(b, "00-"...)
 	b = hex.AppendEncode(b, id[:])

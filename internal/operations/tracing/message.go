@@ -92,12 +92,11 @@ func (t *Tracer) begin(at *engine.Spot, m *engine.Message, p parent) *message {
 // mark makes the message's span the parent of whatever happens to m elsewhere.
 func (f *message) mark(at *engine.Spot, m *engine.Message) {
 	if !at.Untraced {
-		m.Meta = m.Meta.With("traceparent", traceparent(f.trace, f.span))
+		m.Meta = m.Meta.With("traceparent", headerOf(f.trace, f.span))
 	}
 }
 
-// of returns what is noted of m. For a merge, it is what is noted of the first of its messages that are followed; merged are the
-// others.
+// of returns the message that is followed as m. Of a merge, it returns the first message that is followed, and the ids of the others.
 func of(m *engine.Message) (f *message, merged []ids) {
 	var room [8]engine.Origin
 	for _, o := range m.Origins(room[:0]) {

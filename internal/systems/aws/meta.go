@@ -61,7 +61,7 @@ func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 		m = m.With(names.In(name), Value(aws.ToString(a.DataType), aws.ToString(a.StringValue), a.BinaryValue))
 	}
 	if _, ok := w.MessageAttributes["traceparent"]; !ok {
-		if text := traceparent(w.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]); text != "" {
+		if text := asW3C(w.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]); text != "" {
 			m = m.With("traceparent", text)
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/network/traceparent"
 )
 
 // The header of a trace as X-Ray writes it is Root=1-TIME-REST;Parent=SPAN;Sampled=1. The W3C's traceparent is
 // 00-TIMEREST-SPAN-01, with the same 32 and 16 hexadecimal digits.
 
-// traceparent returns the header of X-Ray as a traceparent, or "" if it lacks a part or is not valid.
-func traceparent(header string) string {
+// asW3C returns the header of X-Ray as a traceparent, or "" if it lacks a part or is not valid.
+func asW3C(header string) string {
 	var root, parent, flags = "", "", "00"
 	for part := range strings.SplitSeq(header, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
@@ -35,20 +36,16 @@ func traceparent(header string) string {
 
 // traceHeader returns the trace that metadata names as the header of X-Ray, or "" if it names none.
 func traceHeader(m engine.Meta) string {
-	v, _ := m.Get("traceparent")
-	text, _ := v.(string)
-	parts := strings.Split(text, "-")
-	if len(parts) < 4 || !isID(parts[0], 2) || parts[0] == "ff" || !isID(parts[1], 32) || !isID(parts[2], 16) || !isID(parts[3], 2) {
+	p, ok := traceparent.Of(m)
+	if !ok {
 		return ""
 	}
 	sampled := "0"
-	if last := parts[3][1]; strings.IndexByte("13579bdf", last) >= 0 {
+	if p.Sampled {
 		sampled = "1"
 	}
-	return "Root=1-" + parts[1][:8] + "-" + parts[1][8:] + ";Parent=" + parts[2] + ";Sampled=" + sampled
+	return "Root=1-" + p.Trace[:8] + "-" + p.Trace[8:] + ";Parent=" + p.Span + ";Sampled=" + sampled
 }
 
 // isID reports whether text has n hexadecimal digits in lower case.
-func isID(text string, n int) bool {
-	return len(text) == n && strings.Trim(text, "0123456789abcdef") == ""
-}
+func isID(text string, n int) bool { return len(text) == n && traceparent.IsHex(text) }

@@ -27,7 +27,7 @@ func TestTheTraceOfXRayIsThatOfTheW3C(t *testing.T) {
 		"Root=1-5759E988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8":                                      "",
 		"": "", ";;=": "",
 	} {
-		if got := traceparent(header); got != want {
+		if got := asW3C(header); got != want {
 			t.Errorf("%s becomes %q, want %q", header, got, want)
 		}
 	}
